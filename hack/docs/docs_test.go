@@ -60,7 +60,7 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	walk(t, ".md", func(path, text string) { found[path] = text })
-	for _, path := range []string{"README.md", chinese, "pkg/README.md", "hack/README.md", "artifacts/argocd/README.md", "artifacts/deploy/README.md", "artifacts/deploy/admission/README.md", "artifacts/examples/README.md", "artifacts/helm/samplecrd-controller/README.md", "artifacts/import/README.md", "artifacts/monitoring/README.md", "artifacts/walkthrough/README.md", "pkg/DECISIONS.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "CHANGELOG.md"} {
+	for _, path := range []string{"README.md", chinese, "pkg/README.md", "hack/README.md", "artifacts/argocd/README.md", "artifacts/deploy/README.md", "artifacts/deploy/procedures.md", "artifacts/deploy/rights.md", "artifacts/deploy/security.md", "artifacts/deploy/admission/README.md", "artifacts/examples/README.md", "artifacts/helm/samplecrd-controller/README.md", "artifacts/import/README.md", "artifacts/monitoring/README.md", "artifacts/walkthrough/README.md", "pkg/DECISIONS.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md", "CHANGELOG.md"} {
 		if found[path] == "" {
 			t.Errorf("there is no %s", path)
 		}
@@ -276,7 +276,7 @@ func hasWord(code []byte, name string) bool {
 
 // Each row of the security table names a test.
 func TestSecurityTableNamesItsTests(t *testing.T) {
-	rows := tables(pages(t)["artifacts/deploy/README.md"], "what they could try", "shown by")
+	rows := tables(pages(t)["artifacts/deploy/security.md"], "what they could try", "shown by")
 	if len(rows) == 0 {
 		t.Fatal("there is no security table")
 	}

@@ -285,7 +285,7 @@ func TestCredentialsDeletedWithTheirNamespaceBeforeARestartAreReplacedByACluster
 	stuck := func() {
 		t.Helper()
 		network := w.waitSays("net", samplecrdv1.ReasonNoCredentials, "Secret team-cloud: it does not exist, and nothing can be created because the namespace is being deleted",
-			`with a ClusterCloud for project "id-of-team" in region "RegionOne": see artifacts/deploy/README.md#deleted-namespaces`)
+			`with a ClusterCloud for project "id-of-team" in region "RegionOne": see artifacts/deploy/procedures.md#deleted-namespaces`)
 		w.equal(network.Status.NetworkID, before.Status.NetworkID)
 		if found := w.networks("net"); len(found) != 1 || found[0].ID != before.Status.NetworkID {
 			t.Errorf("Neutron has %+v", found)

@@ -17,7 +17,7 @@ import (
 )
 
 // runbook is where the documentation says what to do without the Secret.
-const runbook = "artifacts/deploy/README.md#deleted-namespaces"
+const runbook = "artifacts/deploy/procedures.md#deleted-namespaces"
 
 // wakeLost calls the handler for the Networks that need the credentials of a ClusterCloud in place of their own.
 func (c *Clouds) wakeLost() {

@@ -399,7 +399,7 @@ func TestWithoutANamespaceForTheirSecretsThereAreNoClusterClouds(t *testing.T) {
 	l := newSpareLab(t, "", func(l *spareLab) { l.offerAll("all") })
 	_, err := l.settled(lost(one))
 	const want = "Secret creds: it does not exist, and nothing can be created because the namespace is being deleted; " +
-		"the controller has no namespace for the Secrets of ClusterClouds (-cluster-resource-namespace): see artifacts/deploy/README.md#deleted-namespaces"
+		"the controller has no namespace for the Secrets of ClusterClouds (-cluster-resource-namespace): see artifacts/deploy/procedures.md#deleted-namespaces"
 	if neutron.ReasonOf(err) != neutron.NoCredentials || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -417,7 +417,7 @@ func TestTheMessageForANetworkThatNeedsAClusterCloud(t *testing.T) {
 	l := newSpareLab(t, system, nil)
 	_, err := l.settled(lost(one))
 	const want = "Secret creds: it does not exist, and nothing can be created because the namespace is being deleted; an administrator can finish the deletion " +
-		`with a ClusterCloud for project "id-of-one" in region "RegionOne": see artifacts/deploy/README.md#deleted-namespaces`
+		`with a ClusterCloud for project "id-of-one" in region "RegionOne": see artifacts/deploy/procedures.md#deleted-namespaces`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
