@@ -468,20 +468,26 @@ func admissionPoliciesFindMistakesInTheirRules(t *testing.T) {
 		})
 	}
 	w.must(w.writeRules(noRules))
-	for _, name := range []string{"samplecrd-networks", "samplecrd-networks-rules"} {
-		// The type checker of Kubernetes compares the expressions with the schemas.
+	w.typesAreRight("samplecrd-networks", "samplecrd-networks-rules")
+	w.removePolicies()
+}
+
+// typesAreRight fails if the type checker of Kubernetes, which compares the expressions with the schemas, has warnings
+// for a policy.
+func (w *world) typesAreRight(policies ...string) {
+	w.Helper()
+	for _, name := range policies {
 		w.eventually(func() error {
-			policy, err := w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
+			policy, err := w.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(w.Context(), name, metav1.GetOptions{})
 			if err != nil || policy.Status.TypeChecking == nil {
 				return errors.Join(err, fmt.Errorf("%s has not been checked", name))
 			}
 			for _, warning := range policy.Status.TypeChecking.ExpressionWarnings {
-				t.Errorf("%s: %s: %s", name, warning.FieldRef, warning.Warning)
+				w.Errorf("%s: %s: %s", name, warning.FieldRef, warning.Warning)
 			}
 			return nil
 		})
 	}
-	w.removePolicies()
 }
 
 // A user of the annotation sees the refusal on the Deployment. When the rule goes, the Network comes.

@@ -33,6 +33,7 @@ func TestWholeCluster(t *testing.T) {
 		{"AdmissionPoliciesFindMistakesInTheirRules", admissionPoliciesFindMistakesInTheirRules},
 		{"AdmissionPoliciesHoldForDeployments", admissionPoliciesHoldForDeployments},
 		{"AdmissionPoliciesCanBeTriedFirst", admissionPoliciesCanBeTriedFirst},
+		{"NetworksAreProtectedFromDeletion", networksAreProtectedFromDeletion},
 		{"DeployIsOneCommandThatCanBeRepeated", deployIsOneCommandThatCanBeRepeated},
 		{"DeployOverlaysOfAUser", deployOverlaysOfAUser},
 		{"DeployedPodsAreAsRestrictedAsCanBe", deployedPodsAreAsRestrictedAsCanBe},

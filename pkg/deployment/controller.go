@@ -363,7 +363,6 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) erro
 		return nil // the garbage collector deletes the Network
 	}
 	if !requestsNetwork(deployment) {
-		c.forgetEvent(key)
 		return c.deleteIfOwned(ctx, deployment, network)
 	}
 	return c.reconcile(ctx, deployment, network)
@@ -505,6 +504,7 @@ func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, n
 // deleteIfOwned deletes the Network of a Deployment that does not request one any more.
 func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network) error {
 	if network == nil || !metav1.IsControlledBy(network, d) || !network.DeletionTimestamp.IsZero() {
+		c.forgetEvent(cache.MetaObjectToName(d))
 		return nil
 	}
 	if err := c.verify(ctx, d, nil); err != nil {
@@ -517,7 +517,7 @@ func (c *Controller) deleteIfOwned(ctx context.Context, d *appsv1.Deployment, ne
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("delete the Network: %w", err)
+		return c.handleWriteError(ctx, d, fmt.Errorf("delete the Network: %w", err))
 	}
 	c.recordDone(ctx, d, samplecrdv1.EventNetworkDeleted, "Deleted Network %s: the annotation %s is gone", network.Name, samplecrdv1.AnnotationNetworkCIDR)
 	return nil

@@ -316,6 +316,24 @@ func TestErrorsOfTheAPIServerAfterAWrite(t *testing.T) {
 	}
 }
 
+// A policy can protect the Network from deletion.
+func TestARefusedDeletionIsReportedOnce(t *testing.T) {
+	f := newDeployed(t)
+	f.expectEvents(samplecrdv1.EventNetworkCreated)
+	f.annotate("-", "-")
+	f.fail("delete networks", apierrors.NewForbidden(samplecrdv1.Resource("networks"), "web", errors.New("protected")))
+	for range 2 {
+		f.refresh()
+		if err := f.sync("web"); !apierrors.IsForbidden(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+	f.expectEvents(samplecrdv1.EventNetworkRefused)
+	f.around = nil
+	f.mustSync()
+	f.expectEvents(samplecrdv1.EventNetworkDeleted)
+}
+
 func TestAFailedDeletionIsRetried(t *testing.T) {
 	f := newDeployed(t)
 	f.annotate("-", "-")

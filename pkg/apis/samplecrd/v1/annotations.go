@@ -15,6 +15,14 @@ const (
 	AnnotationReconcileRequestedAt = "samplecrd.k8s.io/reconcile-requested-at"
 )
 
+// LabelDeletionProtection on a Network makes the API server refuse its deletion, and that of its
+// namespace, if the policies of artifacts/deploy/admission/deletion-policy.yaml are installed. Each
+// value protects, except "false". The controller does not read it.
+//
+// It is a label because the API server selects objects by labels: it asks the policies only about
+// Networks that have it.
+const LabelDeletionProtection = "samplecrd.k8s.io/deletion-protection"
+
 // IsPaused reports whether nothing may be changed in Neutron for the Network.
 func (n *Network) IsPaused() bool { return n.Annotations[AnnotationPaused] == "true" }
 
