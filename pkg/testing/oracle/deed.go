@@ -130,7 +130,7 @@ func (r *Rules) completeNetwork(d *Deed, now *Snapshot, id, action string, b bod
 	case isTag && uid != "" && n.ID != "":
 		d.UID, d.network, d.Kind = uid, id, Imports
 		if isDeletion {
-			d.Kind = Withdraws
+			d.Kind, d.isHolder = Withdraws, n.isHeldOnlyBy(uid)
 		}
 		return ""
 	case isDeletion && action == "":
@@ -164,8 +164,7 @@ func (r *Rules) unmarks(d *Deed, now *Snapshot, description string, next *string
 	}
 	d.Kind, d.UID = Unmarks, uid
 	for _, n := range now.Networks {
-		importers := n.Importers()
-		d.isHolder = d.isHolder || len(importers) > 0 && !slices.ContainsFunc(importers, func(other string) bool { return other != uid })
+		d.isHolder = d.isHolder || n.isHeldOnlyBy(uid)
 	}
 }
 

@@ -90,8 +90,8 @@ func (r *Rules) permitsOnImport(n *samplecrdv1.Network, d *Deed) bool {
 		return false
 	case d.Kind == Imports:
 		return !isDeleted
-	case d.Kind == Withdraws:
-		return !isDeleted || isRetained
+	case d.Kind == Withdraws: // what was never confirmed is not deleted if somebody else has marked it meanwhile
+		return !isDeleted || isRetained || !d.isHolder && !n.Status.Imported
 	case d.Kind == Unmarks: // a network that lacks the mark, or has another one too, may be anybody's: it is never deleted
 		return isDeleted && (isRetained || !d.isHolder)
 	case d.Kind == Deletes:

@@ -55,7 +55,9 @@ func TestRules(t *testing.T) {
 		{"PUT routers/own", `{"router": ` + unmarked + `}`, "removes a mark", `{GONE, "spec": {RETAINED}}`, `{}`},
 		{"PUT routers/theirs", `{}`, "it has no mark", `{}`, `{}`},
 		{"PUT networks/legacy/tags/TAG1", ``, "marks an imported network", `{"spec": {IMPORTED}}`, `{"spec": {IMPORTED, "managementPolicy": "Observe"}}`},
-		{"DELETE networks/legacy/tags/TAG1", ``, "removes the mark of an imported network", `{GONE, "spec": {IMPORTED}}`, `{GONE, "spec": {IMPORTED, "deletionPolicy": "Delete"}}`},
+		{"DELETE networks/legacy/tags/TAG1", ``, "removes the mark of an imported network", `{GONE, "spec": {IMPORTED}}`, `{GONE, "spec": {IMPORTED, "deletionPolicy": "Delete"}, "status": {"imported": true}}`},
+		// UID2 has marked it too, and it was never confirmed.
+		{"DELETE networks/legacy/tags/TAG1", ``, "removes the mark of an imported network", `{GONE, "spec": {IMPORTED, "deletionPolicy": "Delete"}}`, `{GONE, "spec": {IMPORTED, "managementPolicy": "Observe"}}`},
 		{"PUT networks/legacy/tags", `{"tags": ["a"]}`, "it removes the mark of UID2", `{}`, `{}`},
 		{"DELETE subnets/sub", ``, "deletes a subnet", `{"spec": {"ipv6": null}}`, `{}`},
 		{"POST routers", `{"router": {` + external + `}}`, "creates a router", `{}`, `{"spec": {"router": null}}`},

@@ -158,6 +158,12 @@ func (n *Network) Importers() (uids []string) {
 	return uids
 }
 
+// isHeldOnlyBy reports whether the network has the mark of an import by that UID, and no other one.
+func (n *Network) isHeldOnlyBy(uid string) bool {
+	importers := n.Importers()
+	return len(importers) > 0 && !slices.ContainsFunc(importers, func(other string) bool { return other != uid })
+}
+
 // count returns how many networks have the mark of that owner.
 func (r *Rules) count(s *Snapshot, uid string) (count int) {
 	for _, n := range s.Networks {
