@@ -29,6 +29,7 @@ const (
 	noDomain    = `%q: must be a domain name in lower case with a dot at its end, such as team.example.org.`
 	badTag      = `%q: must not be empty, and must not have a comma, a control character, or a blank at its start or end`
 	longZones   = "must have at most 255 characters together, where each zone counts 4 more"
+	badZone     = `"a ": must not have a control character, or a blank at its start or end`
 	ends        = "must not have the first or the last address of cidr, %s, in them: they are the network address and the broadcast address"
 	defaultGate = "must not have the gateway in them: it is not set, so it is the first usable address of cidr, %s"
 	recreate    = ": delete the Network and create another one"
@@ -167,10 +168,10 @@ var networkCases = []fieldCase{
 	{"a tag with a blank at its end", `{cidr: 10.0.0.0/24, tags: ["a "]}`, "tags[0]", fmt.Sprintf(badTag, "a ")},
 	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
 	{"a tag that is a mark", `{cidr: 10.0.0.0/24, tags: [Samplecrd-owner-1]}`, "tags[0]", `"Samplecrd-owner-1": must not begin with samplecrd-owner-, which is the ownership mark of imported networks`},
-	{"zones of the network and of its router", `{cidr: 10.0.0.0/24, availabilityZoneHints: [nova, "zone 2"], router: {externalNetwork: {name: public}, availabilityZoneHints: [nova]}}`, "", ""},
-	{"a double zone", `{cidr: 10.0.0.0/24, availabilityZoneHints: [a, b, a]}`, "availabilityZoneHints[2]", `Duplicate value: "a"`},
-	{"a zone with a blank at its end", `{cidr: 10.0.0.0/24, availabilityZoneHints: ["a "]}`, "availabilityZoneHints[0]", `"a ": must not have a control character, or a blank at its start or end`},
-	{"zones that are too long together", `{cidr: 10.0.0.0/24, availabilityZoneHints: [` + strings.Repeat("a", 124) + ", " + strings.Repeat("b", 124) + `]}`, "availabilityZoneHints", `["` + strings.Repeat("a", 124) + `","` + strings.Repeat("b", 124) + `"]: ` + longZones},
+	{"zones of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [nova, "zone 2"]}}`, "", ""},
+	{"a double zone", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [a, b, a]}}`, "router.availabilityZoneHints[2]", `Duplicate value: "a"`},
+	{"a zone with a blank at its end", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: ["a "]}}`, "router.availabilityZoneHints[0]", badZone},
+	{"zones that are too long together", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [` + strings.Repeat("a", 124) + ", " + strings.Repeat("b", 124) + `]}}`, "router.availabilityZoneHints", longZones},
 	{"no zone of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: []}}`, "router.availabilityZoneHints", `0: PATH in body should have at least 1 items`},
 	{"zones of a router that exists", `{cidr: 10.0.0.0/24, router: {existing: {name: main}, availabilityZoneHints: [nova]}}`, "router.availabilityZoneHints", "must not be set with existing: the zones of a router that exists cannot change"},
 	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
@@ -363,7 +364,6 @@ func TestTheLargestSpecIsAccepted(t *testing.T) {
 			}
 			for i := range 10 {
 				zone := samplecrdv1.AvailabilityZone(fmt.Sprintf("%s%d", strings.Repeat("z", 20), i))
-				spec.AvailabilityZoneHints = append(spec.AvailabilityZoneHints, zone)
 				spec.Router.AvailabilityZoneHints = append(spec.Router.AvailabilityZoneHints, zone)
 			}
 			for i := range 8 {
@@ -403,6 +403,9 @@ func TestAPIServerRefusesInvalidImportsWithTheReason(t *testing.T) {
 	const imported = "{import: {networkID: " + id + "}"
 	for _, tc := range []fieldCase{
 		{"an empty physical network", `{cidr: 10.0.0.0/24, provider: {networkType: flat, physicalNetwork: ""}}`, "provider.physicalNetwork", `"": PATH in body should be at least 1 chars long`},
+		{"zones of the network", `{cidr: 10.0.0.0/24, availabilityZoneHints: [nova, "zone 2"]}`, "", ""},
+		{"a zone with a blank at its end", `{cidr: 10.0.0.0/24, availabilityZoneHints: ["a "]}`, "availabilityZoneHints[0]", badZone},
+		{"zones that are too long together", `{cidr: 10.0.0.0/24, availabilityZoneHints: [` + strings.Repeat("a", 124) + ", " + strings.Repeat("b", 124) + `]}`, "availabilityZoneHints", longZones},
 		{"nothing else", imported + "}", "", ""},
 		{"observed", imported + ", managementPolicy: Observe}", "", ""},
 		{"a subnet that is there", imported + ", cidr: 10.0.0.0/24, gateway: 10.0.0.9}", "", ""},
