@@ -28,6 +28,8 @@ const (
 	noRange     = `%q: must be an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64`
 	noDomain    = `%q: must be a domain name in lower case with a dot at its end, such as team.example.org.`
 	badTag      = `%q: must not be empty, and must not have a comma, a control character, or a blank at its start or end`
+	longZones   = "must have at most 255 characters together, where each zone counts 4 more"
+	badZone     = `"a ": must not have a control character, or a blank at its start or end`
 	ends        = "must not have the first or the last address of cidr, %s, in them: they are the network address and the broadcast address"
 	defaultGate = "must not have the gateway in them: it is not set, so it is the first usable address of cidr, %s"
 	recreate    = ": delete the Network and create another one"
@@ -166,6 +168,12 @@ var networkCases = []fieldCase{
 	{"a tag with a blank at its end", `{cidr: 10.0.0.0/24, tags: ["a "]}`, "tags[0]", fmt.Sprintf(badTag, "a ")},
 	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
 	{"a tag that is a mark", `{cidr: 10.0.0.0/24, tags: [Samplecrd-owner-1]}`, "tags[0]", `"Samplecrd-owner-1": must not begin with samplecrd-owner-, which is the ownership mark of imported networks`},
+	{"zones of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [nova, "zone 2"]}}`, "", ""},
+	{"a double zone", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [a, b, a]}}`, "router.availabilityZoneHints[2]", `Duplicate value: "a"`},
+	{"a zone with a blank at its end", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: ["a "]}}`, "router.availabilityZoneHints[0]", badZone},
+	{"zones that are too long together", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [` + strings.Repeat("a", 124) + ", " + strings.Repeat("b", 124) + `]}}`, "router.availabilityZoneHints", longZones},
+	{"no zone of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: []}}`, "router.availabilityZoneHints", `0: PATH in body should have at least 1 items`},
+	{"zones of a router that exists", `{cidr: 10.0.0.0/24, router: {existing: {name: main}, availabilityZoneHints: [nova]}}`, "router.availabilityZoneHints", "must not be set with existing: the zones of a router that exists cannot change"},
 	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
 	{"an empty provider", `{cidr: 10.0.0.0/24, provider: {}}`, "provider.networkType", "Required value"},
 }
@@ -291,6 +299,11 @@ func TestAPIServerRefusesEditsWithTheReason(t *testing.T) {
 		{"the physical network is removed", `provider: {networkType: vlan, physicalNetwork: p}`, `provider: {networkType: vlan}`, "provider.physicalNetwork", fixed},
 		{"provider is removed", `provider: {networkType: vlan}`, ``, "provider", "cannot be added or removed" + recreate},
 		{"provider is added", ``, `provider: {networkType: vlan}`, "provider", "cannot be added or removed" + recreate},
+		{"zones are added", ``, `availabilityZoneHints: [a]`, "availabilityZoneHints", fixed},
+		{"zones change", `availabilityZoneHints: [a]`, `availabilityZoneHints: [a, b]`, "availabilityZoneHints", fixed},
+		{"zones are removed", `availabilityZoneHints: [a]`, ``, "availabilityZoneHints", fixed},
+		{"zones in another order", `availabilityZoneHints: [a, b]`, `availabilityZoneHints: [b, a]`, "", ""},
+		{"the zones of the router change", `router: {externalNetwork: {name: public}, availabilityZoneHints: [a]}`, `router: {externalNetwork: {name: public}, availabilityZoneHints: [b]}`, "", ""},
 		{"the ID of an import changes", imported, other, "import", fixed},
 		{"import is removed", imported, ``, "import", fixed},
 		{"import is added", ``, imported, "import", fixed},
@@ -349,6 +362,10 @@ func TestTheLargestSpecIsAccepted(t *testing.T) {
 				Router:     &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: strings.Repeat("n", 255)}},
 				DNSDomain:  strings.Repeat("a.", 127),
 			}
+			for i := range 10 {
+				zone := samplecrdv1.AvailabilityZone(fmt.Sprintf("%s%d", strings.Repeat("z", 20), i))
+				spec.Router.AvailabilityZoneHints = append(spec.Router.AvailabilityZoneHints, zone)
+			}
 			for i := range 8 {
 				spec.AdditionalSubnets = append(spec.AdditionalSubnets, samplecrdv1.AdditionalSubnet{
 					Name: fmt.Sprintf("%s-%d", strings.Repeat("s", 61), i), SubnetSpec: subnet(1 + i)})
@@ -386,6 +403,9 @@ func TestAPIServerRefusesInvalidImportsWithTheReason(t *testing.T) {
 	const imported = "{import: {networkID: " + id + "}"
 	for _, tc := range []fieldCase{
 		{"an empty physical network", `{cidr: 10.0.0.0/24, provider: {networkType: flat, physicalNetwork: ""}}`, "provider.physicalNetwork", `"": PATH in body should be at least 1 chars long`},
+		{"zones of the network", `{cidr: 10.0.0.0/24, availabilityZoneHints: [nova, "zone 2"]}`, "", ""},
+		{"a zone with a blank at its end", `{cidr: 10.0.0.0/24, availabilityZoneHints: ["a "]}`, "availabilityZoneHints[0]", badZone},
+		{"zones that are too long together", `{cidr: 10.0.0.0/24, availabilityZoneHints: [` + strings.Repeat("a", 124) + ", " + strings.Repeat("b", 124) + `]}`, "availabilityZoneHints", longZones},
 		{"nothing else", imported + "}", "", ""},
 		{"observed", imported + ", managementPolicy: Observe}", "", ""},
 		{"a subnet that is there", imported + ", cidr: 10.0.0.0/24, gateway: 10.0.0.9}", "", ""},

@@ -161,7 +161,19 @@ make_tables() {
   keystone_manage db_sync
   keystone_manage bootstrap --bootstrap-password "$PW_ADMIN"
   wait "$neutron" || die "cannot create Neutron's tables; see $STATE/log/neutron-db.log"
+  make_zones
   touch "$STATE/tables"
+}
+
+# make_zones adds agents that never run: Neutron knows the availability zones of its agents, and no others.
+make_zones() {
+  local zone agent
+  for zone in nova az2; do
+    for agent in DHCP L3; do
+      sql neutron -e "INSERT INTO agents (id, agent_type, \`binary\`, topic, host, created_at, started_at, heartbeat_timestamp, configurations, availability_zone)
+        VALUES (UUID(), '$agent agent', 'none', 'none', 'host-in-$zone', NOW(), NOW(), '2000-01-01', '{}', '$zone')"
+    done
+  done
 }
 
 keystone_manage() {

@@ -507,7 +507,7 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the desired state of the network. Every field except cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
+							Description: "spec is the desired state of the network. Every field except availabilityZoneHints, cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for availabilityZoneHints, mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkSpec"),
 						},
@@ -759,6 +759,25 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							Format:      "",
 						},
 					},
+					"availabilityZoneHints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "availabilityZoneHints are the availability zones that are to serve the network: where Neutron runs its DHCP servers. If they are not set, the cloud chooses. A zone that Neutron does not know is refused with the reason ReferenceNotFound. Neutron sets the hints only when it creates the network, so they cannot be added, changed or removed later.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"provider": {
 						SchemaProps: spec.SchemaProps{
 							Description: "provider says how the cloud carries the network. Neutron's default policy allows only administrators to set it. If it is not set, the cloud chooses. It cannot be added or removed later, and only the segmentation ID of a VLAN can change.",
@@ -992,7 +1011,7 @@ func schema_pkg_apis_samplecrd_v1_RouterSpec(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RouterSpec says which router the network is connected to. Exactly one of its fields is set.",
+				Description: "RouterSpec says which router the network is connected to. Exactly one of externalNetwork and existing is set.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"externalNetwork": {
@@ -1005,6 +1024,25 @@ func schema_pkg_apis_samplecrd_v1_RouterSpec(ref common.ReferenceCallback) commo
 						SchemaProps: spec.SchemaProps{
 							Description: "existing connects the network to a router that exists. The controller adds and removes the interfaces of this Network's subnets, and changes nothing else of the router.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"),
+						},
+					},
+					"availabilityZoneHints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "availabilityZoneHints are the availability zones that are to serve a router of this Network's own: where Neutron runs it. If they are not set, the cloud chooses. Neutron cannot change them: if they are added or changed, the controller replaces the router. If they are removed later, the router stays.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},

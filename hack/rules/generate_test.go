@@ -5,6 +5,7 @@ package rules_test
 
 import (
 	"math/rand/v2"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -23,6 +24,7 @@ var (
 	tags         = []any{"blue", "Blue", "BLUE", "red", "a,b", " x", "", "samplecrd-owner-x", "Samplecrd-Owner-,"}
 	domains      = []any{"", "example.org.", "example.org", "Example.org.", "10.20.", "a..b."}
 	ids          = []any{"3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "4d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "x"}
+	zones        = []any{"nova", "az2", "az3", " x", "x\ty", strings.Repeat("z", 130), strings.Repeat("y", 130)}
 	words        = []any{"a", "b", "A", "a.b", ".a", " a"}
 )
 
@@ -65,6 +67,10 @@ func (g generator) reference() any {
 	return g.object([]field{{"name", 2, func() any { return g.one(words) }}, {"id", 2, func() any { return g.one(words) }}})
 }
 
+func (g generator) zones() any {
+	return append(g.list(2, func() any { return g.one(zones) }), g.one(zones))
+}
+
 func (g generator) subnet() []field {
 	return []field{
 		{"gateway", 2, func() any { return g.one(gateways) }},
@@ -97,7 +103,7 @@ func (g generator) spec() map[string]any {
 			})
 		}},
 		{"router", 4, func() any {
-			return g.object([]field{{"externalNetwork", 2, g.reference}, {"existing", 2, g.reference}})
+			return g.object([]field{{"externalNetwork", 2, g.reference}, {"existing", 2, g.reference}, {"availabilityZoneHints", 3, g.zones}})
 		}},
 		{"provider", 4, func() any {
 			p := g.object([]field{{"physicalNetwork", 2, func() any { return g.one(words) }}, {"segmentationID", 2, func() any { return int64(g.IntN(3)) }}})
@@ -110,6 +116,7 @@ func (g generator) spec() map[string]any {
 			return g.object([]field{{"secretName", 2, func() any { return g.one(words) }}, {"cloudName", 2, func() any { return g.one(words) }}, {"clusterCloudName", 3, func() any { return g.one(words) }}})
 		}},
 		{"tags", 4, func() any { return g.list(4, func() any { return g.one(tags) }) }},
+		{"availabilityZoneHints", 4, g.zones},
 		{"dnsDomain", 6, func() any { return g.one(domains) }},
 	}...)
 	spec := g.object(fields)

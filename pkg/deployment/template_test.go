@@ -37,17 +37,18 @@ func fullSpec() samplecrdv1.NetworkSpec {
 			EnableDHCP: new(false),
 			IPv6:       &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC},
 		},
-		AdditionalSubnets:   []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "fd00:9::/64"}}},
-		Router:              &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public"}},
-		MTU:                 new(int32(1400)),
-		PortSecurityEnabled: new(true),
-		DNSDomain:           "team.example.org.",
-		Tags:                []samplecrdv1.Tag{"team-a"},
-		Shared:              true,
-		External:            true,
-		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan"},
-		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "team-cloud", CloudName: "mycloud"},
-		DeletionPolicy:      samplecrdv1.DeletionRetain, ManagementPolicy: samplecrdv1.ManagementObserve, Import: &samplecrdv1.ImportSpec{NetworkID: "n"},
+		AdditionalSubnets:     []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "fd00:9::/64"}}},
+		Router:                &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public"}},
+		MTU:                   new(int32(1400)),
+		PortSecurityEnabled:   new(true),
+		DNSDomain:             "team.example.org.",
+		Tags:                  []samplecrdv1.Tag{"team-a"},
+		Shared:                true,
+		External:              true,
+		Provider:              &samplecrdv1.ProviderSpec{NetworkType: "vlan"},
+		AvailabilityZoneHints: []samplecrdv1.AvailabilityZone{"nova"},
+		CloudCredentialsRef:   &samplecrdv1.CloudCredentialsReference{SecretName: "team-cloud", CloudName: "mycloud"},
+		DeletionPolicy:        samplecrdv1.DeletionRetain, ManagementPolicy: samplecrdv1.ManagementObserve, Import: &samplecrdv1.ImportSpec{NetworkID: "n"},
 	}
 }
 
@@ -108,7 +109,7 @@ func TestNewNetworkTakesOverFromTheTemplate(t *testing.T) {
 func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 	const takenOver, stays = true, false
 	decisions := map[string]bool{
-		"CIDR": stays, "Gateway": stays, "AllocationPools": stays, "AdditionalSubnets": stays, "External": stays, "Provider": stays,
+		"CIDR": stays, "Gateway": stays, "AllocationPools": stays, "AdditionalSubnets": stays, "External": stays, "Provider": stays, "AvailabilityZoneHints": stays,
 		"CloudCredentialsRef": stays, "DeletionPolicy": stays, "Import": stays, "ManagementPolicy": stays,
 		"DNSNameservers": takenOver, "HostRoutes": takenOver, "EnableDHCP": takenOver, "IPv6": takenOver, "Router": takenOver, "MTU": takenOver,
 		"PortSecurityEnabled": takenOver, "DNSDomain": takenOver, "Tags": takenOver, "Shared": takenOver,

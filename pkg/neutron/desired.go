@@ -42,6 +42,8 @@ type DesiredNetwork struct {
 	// Tags is nil if the Network does not declare them.
 	Tags             *Tags
 	Shared, External bool
+	// ZoneHints are a set, like tags.
+	ZoneHints Tags
 
 	NetworkType, PhysicalNetwork string
 	SegmentationID               int
@@ -79,8 +81,9 @@ func (r *DesiredRouter) isResolved() bool {
 type DesiredRouter struct {
 	// Name and Mark are the name and the description of a router of the Network's own.
 	Name, Mark string
-	// Spec is what the Network declares.
-	Spec samplecrdv1.RouterSpec
+	// Spec is what the Network declares, and ZoneHints are its availability zones.
+	Spec      samplecrdv1.RouterSpec
+	ZoneHints Tags
 	// ExternalNetwork is the ID of the external network of a router of the Network's own.
 	ExternalNetwork string
 	// Existing is the ID of a router that is not the Network's own.
@@ -104,7 +107,7 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 		return Desired{}, &Error{Op: "spec.tags", Reason: Invalid, Message: reason}
 	}
 	if spec.Router != nil {
-		desired.Router = &DesiredRouter{Name: name, Mark: mark, Spec: *spec.Router}
+		desired.Router = &DesiredRouter{Name: name, Mark: mark, Spec: *spec.Router, ZoneHints: setOf(spec.Router.AvailabilityZoneHints)}
 	}
 	if spec.CIDR != "" || spec.Import == nil {
 		if err := desired.add("spec", "", &spec.SubnetSpec); err != nil {
@@ -134,14 +137,11 @@ func newDesiredNetwork(spec *samplecrdv1.NetworkSpec) DesiredNetwork {
 		DNSDomain: strings.ToLower(spec.DNSDomain),
 		Shared:    spec.Shared,
 		External:  spec.External,
+		ZoneHints: setOf(spec.AvailabilityZoneHints),
 		MTU:       int(ptr.Deref(spec.MTU, 0)),
 	}
 	if spec.Tags != nil {
-		tags := make([]string, len(spec.Tags))
-		for i, tag := range spec.Tags {
-			tags[i] = string(tag)
-		}
-		n.Tags = new(NewTags(tags...))
+		n.Tags = new(setOf(spec.Tags))
 	}
 	if p := spec.Provider; p != nil {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = p.NetworkType, p.PhysicalNetwork, int(ptr.Deref(p.SegmentationID, 0))

@@ -20,7 +20,6 @@ type NetworkDetails struct {
 	PortSecurity    *bool
 	VLANTransparent *bool
 	QoSPolicy       string
-	ZoneHints       []string
 	// Segments is the number of segments of a network that has several. Only administrators see it.
 	Segments int
 	// SubnetCount is the number of the network's subnets, including those that the client cannot see.
@@ -42,18 +41,17 @@ type SubnetDetails struct {
 
 // The fields that details need besides those that each list has.
 var (
-	networkDetailFields = []string{"subnets", "project_id", "availability_zone_hints", "qos_policy_id", "vlan_transparent", "segments"}
+	networkDetailFields = []string{"subnets", "project_id", "qos_policy_id", "vlan_transparent", "segments"}
 	subnetDetailFields  = []string{"id", "subnetpool_id", "segment_id", "service_types", "dns_publish_fixed_ip"}
 )
 
 // listedDetails are the details of a network in a list.
 type listedDetails struct {
 	listedNetwork
-	Project         string   `json:"project_id"`
-	VLANTransparent *bool    `json:"vlan_transparent"`
-	QoSPolicy       string   `json:"qos_policy_id"`
-	ZoneHints       []string `json:"availability_zone_hints"`
-	Segments        length   `json:"segments"`
+	Project         string `json:"project_id"`
+	VLANTransparent *bool  `json:"vlan_transparent"`
+	QoSPolicy       string `json:"qos_policy_id"`
+	Segments        length `json:"segments"`
 	// portSecurity is the Network's field with the difference between false and not there.
 	portSecurity *bool
 }
@@ -74,7 +72,7 @@ func (l *listedDetails) UnmarshalJSON(text []byte) error {
 
 func (l listedDetails) listed() (string, []string, []string) {
 	id, texts, lists := l.Network.listed()
-	return id, append(texts, l.Project, l.QoSPolicy), append(lists, l.ZoneHints...)
+	return id, append(texts, l.Project, l.QoSPolicy), lists
 }
 
 func (s SubnetDetails) listed() (string, []string, []string) {
@@ -148,7 +146,7 @@ func (l *listedDetails) details() *NetworkDetails {
 	network := l.Network
 	return &NetworkDetails{
 		Network: &network, Project: l.Project, PortSecurity: l.portSecurity, VLANTransparent: l.VLANTransparent,
-		QoSPolicy: l.QoSPolicy, ZoneHints: l.ZoneHints, Segments: int(l.Segments), SubnetCount: int(l.SubnetCount),
+		QoSPolicy: l.QoSPolicy, Segments: int(l.Segments), SubnetCount: int(l.SubnetCount),
 		SubnetDetails: map[string]SubnetDetails{},
 	}
 }

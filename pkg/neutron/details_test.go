@@ -42,7 +42,7 @@ func TestNetworkDetails(t *testing.T) {
 		t.Fatalf("got %d networks, counted %d", len(got), count)
 	}
 	n := got[0]
-	equal(t, []any{web.ID, "project-1", adminDown(true), ptr.To(false), []string{"nova"}, 2}, []any{n.ID, n.Project, n.AdminDown, n.PortSecurity, n.ZoneHints, n.SubnetCount})
+	equal(t, []any{web.ID, "project-1", adminDown(true), ptr.To(false), NewTags("nova"), 2}, []any{n.ID, n.Project, n.AdminDown, n.PortSecurity, n.ZoneHints, n.SubnetCount})
 	equal(t, []string{"compute:nova"}, n.SubnetDetails[made.ID].ServiceTypes)
 	if len(n.Routers) != 1 || n.Routers[0].Name != "edge" || len(n.Interfaces) != 1 || n.Interfaces[0].SubnetID != made.ID {
 		t.Errorf("got the routers %+v, and the interfaces %+v", n.Routers, n.Interfaces)

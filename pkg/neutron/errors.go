@@ -41,6 +41,8 @@ const (
 	OverQuota ErrorReason = "OverQuota"
 	// NoSegment: Neutron has no free VLAN, VNI or the like for another network (503).
 	NoSegment ErrorReason = "NoSegment"
+	// NoZone: Neutron has no availability zone of that name (404).
+	NoZone ErrorReason = "NoZone"
 	// Stale: the resource has changed since it was read (412).
 	Stale ErrorReason = "Stale"
 	// OtherCloud: the network was created in another cloud, according to the status. No answer
@@ -204,7 +206,11 @@ func interpretStatus(status int, errorType, message string) (ErrorReason, string
 	case http.StatusNotFound:
 		// A proxy without a backend answers 404 too, which does not prove that an object is
 		// gone. For the same reason a proxy's 400 or 403 is not final.
-		if errorType != "" {
+		switch errorType {
+		case "":
+		case zoneNotFound:
+			return NoZone, message
+		default:
 			return NotFound, message
 		}
 	case http.StatusPreconditionFailed:
@@ -249,6 +255,10 @@ const (
 	noNetworkAvailable = "NoNetworkAvailable"
 	allSegmentsUsed    = "All VLANs, VNIs or other segments for networks of projects are in use: delete networks, or let an administrator of the cloud extend the ranges"
 )
+
+// zoneNotFound is what Neutron answers to the request that creates a network or a router if it has no such availability zone
+// (AvailabilityZoneNotFound in neutron_lib). It can be one of its own configuration.
+const zoneNotFound = "AvailabilityZoneNotFound"
 
 // conflicts are the reasons of answers with status 409, by their type.
 var conflicts = map[string]ErrorReason{

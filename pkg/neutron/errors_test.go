@@ -76,6 +76,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{"the object has changed", 412, "RevisionNumberConstraintFailed", Stale, "m"},
 		{"too many requests", 429, "Too Many Requests", Unavailable, "429 Too Many Requests"},
 		{"an internal error", 500, "HTTPInternalServerError", Unavailable, "500 m"},
+		{"an unknown availability zone", 404, "AvailabilityZoneNotFound", NoZone, "m"},
 		{"no segment is free", 503, "NoNetworkAvailable", NoSegment, "m " + allSegmentsUsed},
 		{"a proxy answers with a page", 502, proxysPage, Unavailable, "502 Bad Gateway"},
 		{"control characters", 500, `{"NeutronError": {"type": "X", "message": "a\u001b[2Jb\nc"}}`, Unavailable, "500 a [2Jb c"},

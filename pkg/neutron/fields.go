@@ -29,7 +29,7 @@ type field[D, O any] struct {
 	otherwise func(*D, *O) any
 	// observed returns the value that Neutron has.
 	observed func(*O) any
-	// isFixed means that Neutron cannot change the field: a subnet with another value is replaced.
+	// isFixed means that Neutron cannot change the field: a subnet or a router with another value is replaced.
 	isFixed bool
 }
 
@@ -40,6 +40,8 @@ const (
 	// roleMark is that of a description, which has the ownership mark.
 	roleMark Role = iota + 1
 	roleGateway
+	// roleZones is that of the availability zones of a network, which Neutron sets only when it creates the network.
+	roleZones
 	// rolePools is that of the allocation pools. They depend on the gateway: Neutron refuses a gateway inside a pool.
 	rolePools
 )
@@ -90,6 +92,9 @@ var networkTable = []field[DesiredNetwork, Network]{
 		spec:      func(d *DesiredNetwork) any { return given(d.External) },
 		otherwise: always[DesiredNetwork, Network](false),
 		observed:  func(n *Network) any { return n.External }},
+	{name: "availability_zone_hints", label: "availability zone hints", role: roleZones,
+		spec:     func(d *DesiredNetwork) any { return given(d.ZoneHints) },
+		observed: func(n *Network) any { return n.ZoneHints }},
 	{name: "provider:network_type", label: "network type",
 		spec:     func(d *DesiredNetwork) any { return given(d.NetworkType) },
 		observed: func(n *Network) any { return n.NetworkType }},
@@ -161,6 +166,9 @@ var routerTable = []field[DesiredRouter, Router]{
 	{name: "external_gateway_info", label: "router gateway",
 		spec:     func(d *DesiredRouter) any { return gatewayOn(d.ExternalNetwork) },
 		observed: func(r *Router) any { return gatewayOn(r.Gateway.NetworkID) }},
+	{name: "availability_zone_hints", label: "router availability zone hints", isFixed: true,
+		spec:     func(d *DesiredRouter) any { return given(d.ZoneHints) },
+		observed: func(r *Router) any { return r.ZoneHints }},
 }
 
 func specGateway(d *DesiredSubnet) any {

@@ -70,6 +70,11 @@ var networkTests = []fieldTest[Network]{
 		`{"shared":true}`, "shared set to true", `{"shared":false}`, "shared set to false"},
 	{"router:external", func(s *samplecrdv1.NetworkSpec) { s.External = true }, "true", func(n *Network) { n.External = true }, func(n *Network) { n.External = false },
 		`{"router:external":true}`, "external set to true", `{"router:external":false}`, "external set to false"},
+	{"availability_zone_hints", func(s *samplecrdv1.NetworkSpec) {
+		s.AvailabilityZoneHints = []samplecrdv1.AvailabilityZone{"nova", "az2"}
+	},
+		`["az2","nova"]`, func(n *Network) { n.ZoneHints = NewTags("az2", "nova") }, func(n *Network) { n.ZoneHints = NewTags("nova") },
+		`{"availability_zone_hints":["az2","nova"]}`, "availability zone hints set to az2, nova", "", ""},
 	{"provider:network_type", func(s *samplecrdv1.NetworkSpec) { s.Provider = &samplecrdv1.ProviderSpec{NetworkType: "vlan"} }, `"vlan"`,
 		func(n *Network) { n.NetworkType = "vlan" }, func(n *Network) { n.NetworkType = "flat" },
 		`{"provider:network_type":"vlan"}`, "network type set to vlan", "", ""},
@@ -227,6 +232,9 @@ func TestASubnetWithOtherIPv6ModesIsReplaced(t *testing.T) {
 func TestTheFieldsOfARouter(t *testing.T) {
 	want := DesiredRouter{Name: testName, Mark: owner.Mark(), ExternalNetwork: "e"}
 	equal(t, `{"description":"`+owner.Mark()+`","external_gateway_info":{"network_id":"e"},"name":"default/web"}`, asJSON(t, creation(routerTable, &want)))
+	inZones := want
+	inZones.ZoneHints = NewTags("nova", "az2")
+	equal(t, `["az2","nova"]`, asJSON(t, creation(routerTable, &inZones)["availability_zone_hints"]))
 	right := Router{ID: "r", Name: testName, Description: owner.Mark(), Gateway: ExternalGateway{NetworkID: "e", IPs: "198.18.0.7"}}
 	for _, test := range []struct {
 		name          string
@@ -317,8 +325,9 @@ func everyField() samplecrdv1.NetworkSpec {
 		SubnetSpec:        subnet("10.0.0.0/24", "10.0.0.1", "10.0.0.100", "10.0.0.200"),
 		AdditionalSubnets: []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: subnet("fd00:1::/64", "fd00:1::1", "fd00:1::10", "fd00:1::20")}},
 		Router: &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public", ID: "e"},
-			Existing: &samplecrdv1.NeutronReference{Name: "router", ID: "r"}},
-		MTU: ptr.To[int32](1400), PortSecurityEnabled: ptr.To(false), DNSDomain: "example.org.", Tags: []samplecrdv1.Tag{"a"}, Shared: true, External: true,
+			Existing: &samplecrdv1.NeutronReference{Name: "router", ID: "r"}, AvailabilityZoneHints: []samplecrdv1.AvailabilityZone{"nova"}},
+		AvailabilityZoneHints: []samplecrdv1.AvailabilityZone{"nova"},
+		MTU:                   ptr.To[int32](1400), PortSecurityEnabled: ptr.To(false), DNSDomain: "example.org.", Tags: []samplecrdv1.Tag{"a"}, Shared: true, External: true,
 		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: ptr.To[int32](42)},
 		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "s", CloudName: "c", ClusterCloudName: "a"},
 		DeletionPolicy:      samplecrdv1.DeletionRetain,

@@ -54,6 +54,9 @@ func (f *foretelling) respec() {
 	set := one(f.Rand, func(*samplecrdv1.NetworkSpec) {}, ownRouterOn(byName("public")), ownRouterOn(byName("public2")), existingRouter(byName("gate")),
 		existingRouter(byName("second")), existingRouter(byName("nowhere")))
 	set(s)
+	if s.Router != nil && s.Router.Existing == nil {
+		s.Router.AvailabilityZoneHints = one(f.Rand, nil, nil, []samplecrdv1.AvailabilityZone{"nova"}, []samplecrdv1.AvailabilityZone{"nova", "az2"})
+	}
 }
 
 // disturb changes something as another client does.

@@ -494,6 +494,8 @@ func TestDifferences(t *testing.T) {
 		{"the mark is no difference", importing("n"), func(n *Observed) { n.Tags = NewTags("team-a", owner.ImportTag()) }, nil},
 		{"only what is declared differs", with(func(d *View) { d.Network.MTU, d.Network.Shared = 1400, true }), nil,
 			[]string{"MTU is 1450, and the spec has 1400", "shared is false, and the spec has true"}},
+		{"availability zones", with(func(d *View) { d.Network.ZoneHints = NewTags("nova", "az2") }), nil,
+			[]string{"availability zone hints are none, and the spec has az2, nova"}},
 		{"tags, without the marks", with(func(d *View) { d.Network.Tags = new(NewTags("b", "a")) }), func(n *Observed) { n.Tags = NewTags("team-a", owner.ImportTag()) },
 			[]string{"tags are team-a, and the spec has a, b"}},
 		{"a gateway, without the pools that follow it", with(func(d *View) { d.Subnets[0].Gateway = addr("10.0.0.254") }, "10.0.0.0/24"), nil,
@@ -520,6 +522,27 @@ func TestDifferences(t *testing.T) {
 			equal(t, test.want, at(test.desired, observed).Differences())
 		})
 	}
+}
+
+// Neutron refuses to change the availability zones together with all other changes, so the controller does not ask.
+func TestAnImportInOtherZones(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t).ID
+	as, desired := importer(owner.UID, id), importing(id)
+	desired.Imported, desired.Network.ZoneHints = false, NewTags("az2")
+	_, err := w.sync(t, as, desired, Live)
+	equal(t, Unrecorded, ReasonOf(err))
+	as.Imported, desired.Imported = true, true
+	want := Error{Op: "spec.availabilityZoneHints", Reason: Invalid, Message: "availability zone hints are none, and the spec has az2: Neutron cannot change them"}
+	writes := w.writes()
+	_, err = w.sync(t, as, desired, Cached)
+	wantError(t, want, err)
+	equal(t, writes, w.writes())
+	preview, err := w.Preview(t.Context(), as, desired.Desired)
+	noError(t, err)
+	equal(t, 1, len(preview.Steps))
+	equal(t, "availability zone hints none → az2", preview.Steps[0].Text)
+	equal(t, want.Message, preview.Steps[0].Blocked)
 }
 
 // A subnet that was taken over and attached is detached when the spec names neither it nor the router.

@@ -70,7 +70,7 @@ type item interface {
 }
 
 func (n Network) listed() (string, []string, []string) {
-	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork, n.ProjectID}, []string{string(n.Tags)}
+	return n.ID, []string{n.Name, n.Description, n.DNSDomain, n.NetworkType, n.PhysicalNetwork, n.ProjectID}, []string{string(n.Tags), string(n.ZoneHints)}
 }
 
 func (s Subnet) listed() (string, []string, []string) {

@@ -125,7 +125,7 @@ func TestAListRequestsOnlyTheFieldsItNeeds(t *testing.T) {
 	noError(t, err)
 	equal(t, []url.Values{{
 		"fields": {"id", "name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
-			"provider:network_type", "provider:physical_network", "provider:segmentation_id", "tags", "admin_state_up", "revision_number", "subnets"},
+			"provider:network_type", "provider:physical_network", "provider:segmentation_id", "availability_zone_hints", "tags", "admin_state_up", "revision_number", "subnets"},
 		"limit":      {"1000"},
 		"project_id": {"project-1"},
 	}}, networkQueries())

@@ -90,7 +90,7 @@ func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 // plan reads. routerFields, portFields and others are beside their types.
 var (
 	networkFields = []string{"id", "name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
-		"provider:network_type", "provider:physical_network", "provider:segmentation_id", "tags", "admin_state_up", "revision_number"}
+		"provider:network_type", "provider:physical_network", "provider:segmentation_id", "availability_zone_hints", "tags", "admin_state_up", "revision_number"}
 	subnetFields = []string{"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "dns_nameservers",
 		"host_routes", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "revision_number"}
 )

@@ -29,6 +29,7 @@ type Network struct {
 	PhysicalNetwork string `json:"provider:physical_network"`
 	SegmentationID  int    `json:"provider:segmentation_id"`
 	Tags            Tags   `json:"tags"`
+	ZoneHints       Tags   `json:"availability_zone_hints"`
 	// ProjectID is the ID of the project that has the network. A list of the networks of one project
 	// does not ask for it.
 	ProjectID string `json:"project_id"`

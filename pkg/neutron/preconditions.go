@@ -47,6 +47,7 @@ var preconditions = []precondition{
 	before(laterStep, "the quota has room", (*lookahead).checkQuota),
 	before(laterStep, "no route of the router depends on the interface", (*lookahead).checkRoutes),
 	before(laterStep, "the network has the subnets that were observed", (*lookahead).checkSubnets),
+	before(anyStep, "the network has the declared availability zones", (*lookahead).checkZones),
 	before(anyStep, "no ports are on what goes", (*lookahead).checkBlockers),
 	before(anyStep, "no floating IPs are on an external network that goes", (*lookahead).checkPortsOnExternal),
 	before(anyStep, "no floating IPs depend on the interface", (*lookahead).checkFloatingIPs),
@@ -56,6 +57,7 @@ var preconditions = []precondition{
 	before(plannedStep, "no hidden subnet overlaps with the new one", (*lookahead).checkHidden),
 	before(plannedStep, "Neutron accepts the changed subnet", (*lookahead).checkUpdate),
 	before(plannedStep, "the router accepts the subnet", (*lookahead).checkAttachment),
+	before(plannedStep, "the availability zones of the router exist", (*lookahead).checkRouterZones),
 	// No joint plan has these two steps after another one, so these rows are for previews: Neutron itself checks them.
 	before(plannedStep, "no ports are on the network that goes", (*lookahead).checkPortsOnNetwork),
 	before(plannedStep, "no other interfaces are on the router that goes", (*lookahead).checkDetached),
@@ -134,6 +136,16 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Observed) er
 	now.sortSubnets()
 	if !same(&now, &l.observed.Network) {
 		return &Error{Op: "look at network", Reason: Stale, Message: "its subnets have changed"}
+	}
+	return nil
+}
+
+// checkZones fails with Invalid if the network has other availability zones than declared. Only an imported one can.
+func (l *lookahead) checkZones(_ context.Context, s UpdateNetwork, _ *Observed) error {
+	for _, c := range s.Changes {
+		if c.Role == roleZones {
+			return &Error{Op: "spec.availabilityZoneHints", Reason: Invalid, Message: difference(c.Label, c.Before, c.Value) + ": Neutron cannot change them"}
+		}
 	}
 	return nil
 }
@@ -309,6 +321,21 @@ func (l *lookahead) checkAttachment(ctx context.Context, s AttachSubnet, expecte
 		l.unclear = append(l.unclear, s)
 	}
 	return err
+}
+
+// checkRouterZones fails with NoZone, in Neutron's words, if there is no such availability zone. Those of a network need no
+// check: a network is created before anything else.
+func (l *lookahead) checkRouterZones(ctx context.Context, s CreateRouter, _ *Observed) error {
+	if s.Router.ZoneHints == "" {
+		return nil
+	}
+	existing := l.client.routerZones(ctx)
+	for _, zone := range s.Router.ZoneHints.All() {
+		if len(existing) > 0 && !slices.Contains(existing, zone) {
+			return &Error{Op: "create router", Reason: NoZone, Message: Printable(fmt.Sprintf("AvailabilityZone %s could not be found.", zone))}
+		}
+	}
+	return nil
 }
 
 // removed returns the interfaces that a step before removes.

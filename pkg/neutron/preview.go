@@ -110,5 +110,5 @@ func (c *Cloud) checkPlanned(ctx context.Context, identity Identity, observed *O
 
 // prevents reports whether the error says what prevents a step.
 func prevents(err error) bool {
-	return slices.Contains([]ErrorReason{InUse, Unresolved, Invalid, OverQuota}, ReasonOf(err))
+	return slices.Contains([]ErrorReason{InUse, Unresolved, NoZone, Invalid, OverQuota}, ReasonOf(err))
 }

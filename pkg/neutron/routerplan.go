@@ -59,7 +59,7 @@ func (v *View) targetRouter() (id string, step Step) {
 // ownRouter returns the router with the owner's mark to keep: the one with the right gateway, or
 // one without a gateway, which can get it. Of several it is the one in the status. A router with a
 // gateway in another external network is replaced and not changed: a change that fails, because
-// the new network is full, takes the old gateway away.
+// the new network is full, takes the old gateway away. Neutron cannot change availability zones.
 func (v *View) ownRouter() *Router {
 	if v.Router == nil || v.Router.Existing != "" {
 		return nil
@@ -69,7 +69,7 @@ func (v *View) ownRouter() *Router {
 		for i := range v.Observed.Routers {
 			r := &v.Observed.Routers[i]
 			isBetter := own == nil || own.Gateway.NetworkID == gateway && r.ID == v.RouterID
-			if r.isOwnedBy(v.Owner) && r.Gateway.NetworkID == gateway && isBetter {
+			if r.isOwnedBy(v.Owner) && r.Gateway.NetworkID == gateway && isBetter && matchesFixed(routerTable, v.Router, r, false) {
 				own = r
 			}
 		}

@@ -29,7 +29,7 @@ func simulateRouter(t *testing.T, have *Observed, step Step) (*Observed, bool) {
 		for have.router(id) != nil {
 			id += "er"
 		}
-		r := Router{ID: id, Name: step.Router.Name, Description: step.Router.Mark}
+		r := Router{ID: id, Name: step.Router.Name, Description: step.Router.Mark, ZoneHints: step.Router.ZoneHints}
 		r.Gateway.NetworkID = step.Router.ExternalNetwork
 		return have.withRouter(r), true
 	case UpdateRouter:
@@ -89,6 +89,14 @@ func ownOn(external string) func(*View) {
 	}
 }
 
+// ownIn is ownOn in these availability zones.
+func ownIn(external string, zones ...string) func(*View) {
+	return func(d *View) {
+		ownOn(external)(d)
+		d.Router.ZoneHints = NewTags(zones...)
+	}
+}
+
 func on(router string) func(*View) {
 	return func(d *View) {
 		d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router}
@@ -125,6 +133,12 @@ func connected(n *Observed, all ...any) *Observed {
 // router returns a router of the owner's with its gateway in that external network, or none for "".
 func router(id, external string) Router {
 	return Router{ID: id, Name: testName, Description: owner.Mark(), Gateway: ExternalGateway{NetworkID: external}}
+}
+
+// inZones returns the router with these availability zones.
+func inZones(r Router, zones ...string) Router {
+	r.ZoneHints = NewTags(zones...)
+	return r
 }
 
 func strangersRouter(id string) Router {
@@ -324,6 +338,15 @@ func TestThePlanOfRouters(t *testing.T) {
 			have: connected(has(a), router("r", "public"), router("q", ""), joins("r", "a", "10.0.0.1")), done: []string{
 				"router gateway set to external network public2",
 				"subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router q", "router r deleted"}},
+		{name: "other availability zones", want: wanting(ownIn("public", "az2"), recorded("r")),
+			have: connected(has(a), inZones(router("r", "public"), "az2", "nova"), joins("r", "a", "10.0.0.1")), done: []string{
+				"router created", "subnet 10.0.0.0/24 detached from router r", "subnet 10.0.0.0/24 attached to router new", "router r deleted"}},
+		{name: "the availability zones match", want: wanting(ownIn("public", "nova", "az2"), recorded("r", "r-a")),
+			have: connected(has(a), inZones(router("r", "public"), "az2", "nova"), joins("r", "a", "10.0.0.1"))},
+		{name: "availability zones that the cloud has chosen", want: wanting(ownOn("public"), recorded("r", "r-a")),
+			have: connected(has(a), inZones(router("r", "public"), "nova"), joins("r", "a", "10.0.0.1"))},
+		{name: "a router without a gateway in other availability zones", want: wanting(ownIn("public", "az2"), recorded("r")),
+			have: connected(has(a), router("r", "")), done: []string{"router created", "subnet 10.0.0.0/24 attached to router new", "router r deleted"}},
 		{name: "three routers with the mark, and none is desired", want: wanting(recorded("q")),
 			have: connected(has(a), router("r", "public"), router("q", "public"), router("p", ""), joins("r", "a", "10.0.0.1")), done: []string{
 				"subnet 10.0.0.0/24 detached from router r", "router p deleted", "router q deleted", "router r deleted"}},
@@ -439,7 +462,7 @@ func (s *source) routed() *Observed {
 }
 
 func (s *source) spec() func(*View) {
-	return []func(*View){noRouter, ownOn("public"), ownOn("public2"), on("x"), on("y")}[s.below(5)]
+	return []func(*View){noRouter, ownOn("public"), ownOn("public2"), on("x"), on("y"), ownIn("public", "az2")}[s.below(6)]
 }
 
 func (s *source) desiredRouted() View {

@@ -19,7 +19,7 @@ import (
 
 // The fields that a list requests (see networkFields).
 var (
-	routerFields     = []string{"id", "name", "description", "external_gateway_info", "admin_state_up"}
+	routerFields     = []string{"id", "name", "description", "external_gateway_info", "availability_zone_hints", "admin_state_up"}
 	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
 	namedFields      = []string{"id", "name"}
 )
@@ -30,6 +30,7 @@ type Router struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Gateway     ExternalGateway `json:"external_gateway_info"`
+	ZoneHints   Tags            `json:"availability_zone_hints"`
 	// AdminDown means that somebody has switched the router off.
 	AdminDown adminDown `json:"admin_state_up"`
 }
@@ -64,7 +65,7 @@ func (e *ExternalIPs) UnmarshalJSON(text []byte) error {
 func (e ExternalIPs) All() []string { return elements(e) }
 
 func (r Router) listed() (string, []string, []string) {
-	return r.ID, []string{r.Name, r.Description, r.Gateway.NetworkID}, []string{string(r.Gateway.IPs)}
+	return r.ID, []string{r.Name, r.Description, r.Gateway.NetworkID}, []string{string(r.Gateway.IPs), string(r.ZoneHints)}
 }
 
 // isOwnedBy reports whether the router carries the owner's mark.
@@ -244,6 +245,27 @@ func (c *Client) quotas(ctx context.Context) map[string]quota {
 		klog.FromContext(ctx).V(2).Info("Failed to read the quotas of the project", "err", err)
 	}
 	return quotas
+}
+
+// routerZones returns the availability zones that routers can be in; none if they cannot be read.
+func (c *Client) routerZones(ctx context.Context) (names []string) {
+	type zone struct{ Name, Resource string }
+	zones, err := remembered(ctx, "availability_zones", func() ([]zone, error) {
+		var answer struct {
+			Zones []zone `json:"availability_zones"`
+		}
+		err := c.send(ctx, http.MethodGet, nil, &answer, nil, "availability_zones")
+		return answer.Zones, err
+	})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Failed to list the availability zones", "err", err)
+	}
+	for _, z := range zones {
+		if z.Resource == "router" {
+			names = append(names, z.Name)
+		}
+	}
+	return names
 }
 
 // named is an object with a name.

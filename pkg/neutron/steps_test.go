@@ -37,7 +37,7 @@ func TestEveryFieldIsChangedByAStep(t *testing.T) {
 		{AttachSubnet{}, []string{"router interface"}},
 		{DetachSubnet{}, []string{"router interface"}},
 		{DeleteRouter{}, []string{"obsolete router"}},
-		{UpdateNetwork{allChanges(networkTable)}, []string{"DNS domain", "MTU", "external", "network mark", "network name",
+		{UpdateNetwork{allChanges(networkTable)}, []string{"DNS domain", "MTU", "availability zone hints", "external", "network mark", "network name",
 			"network type", "physical network", "port security", "segmentation ID", "shared"}},
 		{UpdateSubnet{Changes: allChanges(subnetTable)}, []string{"DHCP", "DNS servers", "allocation pools", "gateway", "host routes", "subnet mark", "subnet name"}},
 		{UpdateRouter{"r", allChanges(routerTable)}, []string{"router gateway", "router mark", "router name"}},

@@ -189,7 +189,7 @@ func unmarked(description string) map[string]any {
 func (c *Cloud) invalidateAfter(owner Owner, err error) {
 	switch ReasonOf(err) {
 	case "": // it is an error of the guard, so no request was sent
-	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment:
+	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment, NoZone:
 	default:
 		c.observer.Invalidate(owner.UID)
 	}

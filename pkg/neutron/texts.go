@@ -23,7 +23,7 @@ type (
 	// Routes is a set of routes: "10.99.0.0/16 via 10.0.0.254".
 	Routes string
 	// Tags is a set of texts, as a sorted JSON array: `["team-a","test"]`, or "" without tags. A tag
-	// may contain any character.
+	// may contain any character. Availability zones are kept in this form too.
 	Tags string
 )
 
@@ -84,6 +84,15 @@ func NewTags(tags ...string) Tags {
 	slices.Sort(tags)
 	text, _ := json.Marshal(slices.Compact(tags)) // strings cannot fail
 	return Tags(text)
+}
+
+// setOf is NewTags for the texts of a spec.
+func setOf[T ~string](texts []T) Tags {
+	tags := make([]string, len(texts))
+	for i, text := range texts {
+		tags[i] = string(text)
+	}
+	return NewTags(tags...)
 }
 
 type poolJSON struct {
@@ -170,7 +179,7 @@ func (r Routes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(routes)
 }
 
-// UnmarshalJSON reads Neutron's tags.
+// UnmarshalJSON reads Neutron's tags, or its availability_zone_hints.
 func (t *Tags) UnmarshalJSON(text []byte) error {
 	var tags []string
 	err := json.Unmarshal(text, &tags)
@@ -178,7 +187,7 @@ func (t *Tags) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// MarshalJSON writes Neutron's tags.
+// MarshalJSON writes Neutron's tags, or its availability_zone_hints.
 func (t Tags) MarshalJSON() ([]byte, error) { return []byte(cmp.Or(t, "[]")), nil }
 
 // All returns the tags.

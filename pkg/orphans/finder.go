@@ -225,7 +225,7 @@ func (f *Finder) compareCloud(ctx context.Context, cloud *neutron.Cloud, before 
 		}
 	}
 	if neverOwned != nil {
-		neverOwned.log(ctx).Info("A network has appeared in Neutron with the mark of this cluster, but without a Network: another installation probably has the same cluster ID. No orphan of this cloud is deleted any more. Give each installation its own -cluster-id, as artifacts/deploy/README.md describes",
+		neverOwned.log(ctx).Info("A network has appeared in Neutron with the mark of this cluster, but without a Network: another installation probably has the same cluster ID. No orphan of this cloud is deleted any more. Give each installation its own -cluster-id, as artifacts/deploy/procedures.md describes",
 			"clusterID", neverOwned.owner().Cluster)
 	}
 	if more := logged - maxLogged; more > 0 {

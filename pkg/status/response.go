@@ -46,6 +46,7 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.NoSegment:       {Reason: samplecrdv1.ReasonNoSegmentAvailable, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.InUse:           {Reason: samplecrdv1.ReasonInUse, Condition: samplecrdv1.ConditionReconciling, RetryAfter: inUseDelay},
 	neutron.Unresolved:      {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.NoZone:          {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.AdminStateDown:  {Reason: samplecrdv1.ReasonAdminStateDown, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Unrecorded:      {Reason: samplecrdv1.ReasonProgressing, Condition: samplecrdv1.ConditionReconciling, RetryAfter: time.Millisecond},
 	neutron.Unavailable:     {Reason: samplecrdv1.ReasonNeutronUnavailable, Condition: samplecrdv1.ConditionReconciling},

@@ -67,6 +67,7 @@ func TestConditions(t *testing.T) {
 		{neutron.NotPermitted, "CloudNotPermitted", "Stalled", resync, "the label of the namespace, or the ClusterCloud"},
 		{neutron.Unauthenticated, "AuthenticationFailed", "Reconciling", time.Minute, "a person who corrects the password"},
 		{neutron.OverQuota, "QuotaExceeded", "Reconciling", time.Minute, "a person who raises the quota"},
+		{neutron.NoZone, "ReferenceNotFound", "Reconciling", time.Minute, "a person who adds the zone"},
 		{neutron.NoSegment, "NoSegmentAvailable", "Reconciling", time.Minute, "a person who adds segments"},
 		{neutron.Unresolved, "ReferenceNotFound", "Reconciling", time.Minute, "a person who creates what the spec names"},
 		{neutron.InUse, "InUse", "Reconciling", time.Minute, "the end of the ports, in case nothing enqueues the Network then"},

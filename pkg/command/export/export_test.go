@@ -123,7 +123,6 @@ spec:
 	downManifest := `# In Neutron: network Down Town (` + down + `)
 # The manifest does not declare the following. It stays as it is in Neutron:
 #   admin_state_up: false; the network forwards no packets
-#   availability_zone_hints: ["nova"]
 apiVersion: samplecrd.k8s.io/v1
 kind: Network
 metadata:
@@ -136,6 +135,8 @@ spec:
   deletionPolicy: Retain
   mtu: 1450
   portSecurityEnabled: false
+  availabilityZoneHints:
+  - nova
 `
 	leftOut := "Left out network imported (" + tagged + "): the Network with the UID uid has imported it\n"
 	for _, tt := range []struct {

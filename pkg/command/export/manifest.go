@@ -85,6 +85,7 @@ func newManifest(n *neutron.NetworkDetails, name string, o Options) Manifest {
 	}
 	m.limit(n, o)
 	m.setNetwork(n)
+	m.setZones(n)
 	m.setTags(n)
 	m.setSubnets(n)
 	m.commentOnNetwork(n)
@@ -116,12 +117,13 @@ func (m *Manifest) limit(n *neutron.NetworkDetails, o Options) {
 
 // Limits of the CustomResourceDefinition.
 const (
-	leastMTU, mostMTU    = 68, 65535
-	maxDomain            = 255
-	maxTags, maxTag      = 50, 60
-	maxAdditionalSubnets = 8
-	maxDNSNameservers    = 5
-	maxPools, maxRoutes  = 10, 20
+	leastMTU, mostMTU     = 68, 65535
+	maxDomain             = 255
+	maxTags, maxTag       = 50, 60
+	maxZones, maxAllZones = 10, 255
+	maxAdditionalSubnets  = 8
+	maxDNSNameservers     = 5
+	maxPools, maxRoutes   = 10, 20
 )
 
 var (
@@ -149,6 +151,22 @@ func (m *Manifest) setNetwork(n *neutron.NetworkDetails) {
 	}
 }
 
+// setZones declares all availability zones or none. Each counts four characters more.
+func (m *Manifest) setZones(n *neutron.NetworkDetails) {
+	zones := n.ZoneHints.All()
+	length := 0
+	for _, zone := range zones {
+		length += len([]rune(zone)) + 4
+	}
+	if len(zones) > maxZones || length > maxAllZones || slices.ContainsFunc(zones, isOdd) {
+		m.comment("availability_zone_hints: %q; the API accepts at most %d, of %d characters together, and no blank or control character at the start or end of one", zones, maxZones, maxAllZones)
+		return
+	}
+	for _, zone := range zones {
+		m.Network.Spec.AvailabilityZoneHints = append(m.Network.Spec.AvailabilityZoneHints, samplecrdv1.AvailabilityZone(zone))
+	}
+}
+
 // setTags declares all tags or none: a Network that declares tags has exactly these.
 func (m *Manifest) setTags(n *neutron.NetworkDetails) {
 	tags := n.Tags.All()
@@ -171,7 +189,7 @@ func faultOfTags(tags []string) string {
 		switch {
 		case len([]rune(tag)) > maxTag:
 			return fmt.Sprintf("the API accepts at most %d characters in each", maxTag)
-		case tag == "" || strings.Contains(tag, ",") || strings.TrimFunc(tag, unicode.IsSpace) != tag || strings.ContainsFunc(tag, isUnprintable):
+		case isOdd(tag) || strings.Contains(tag, ","):
 			return "the API accepts no empty tag, and no comma, control character, or blank at the start or end of one"
 		case strings.HasPrefix(lower, neutron.ImportTagPrefix):
 			return "the API accepts none that begins with " + neutron.ImportTagPrefix
@@ -181,6 +199,11 @@ func faultOfTags(tags []string) string {
 		seen[lower] = true
 	}
 	return ""
+}
+
+// isOdd reports whether the text is empty, or has a control character, or a blank at its start or end.
+func isOdd(text string) bool {
+	return text == "" || strings.TrimFunc(text, unicode.IsSpace) != text || strings.ContainsFunc(text, isUnprintable)
 }
 
 // isUnprintable also finds bytes that are not UTF-8.
@@ -199,9 +222,6 @@ func (m *Manifest) commentOnNetwork(n *neutron.NetworkDetails) {
 	}
 	if ptr.Deref(n.VLANTransparent, false) {
 		m.comment("vlan_transparent: true")
-	}
-	if len(n.ZoneHints) > 0 {
-		m.comment("availability_zone_hints: %q", n.ZoneHints)
 	}
 	if n.NetworkType != "" || n.PhysicalNetwork != "" || n.SegmentationID != 0 {
 		m.comment("provider: networkType %q, physicalNetwork %q, segmentationID %d", n.NetworkType, n.PhysicalNetwork, n.SegmentationID)

@@ -73,7 +73,8 @@ func TestManifest(t *testing.T) {
 		{"no subnet", func(_ *neutron.NetworkDetails, s *neutron.Subnet) { s.ID = "" }, mtu, ""},
 		{"all fields of a network", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.PortSecurity, n.DNSDomain, n.Shared, n.Tags = ptr.To(false), "example.org.", true, neutron.NewTags("b", "a")
-		}, usual + mtu + "  portSecurityEnabled: false\n  dnsDomain: example.org.\n  tags:\n  - a\n  - b\n  shared: true\n", ""},
+			n.ZoneHints = neutron.NewTags("nova", "az2")
+		}, usual + mtu + "  portSecurityEnabled: false\n  dnsDomain: example.org.\n  tags:\n  - a\n  - b\n  shared: true\n  availabilityZoneHints:\n  - az2\n  - nova\n", ""},
 		{"a cloud without port security and MTU", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.PortSecurity, n.PortSecurityEnabled, n.MTU = nil, false, 0
 		}, usual, ""},
@@ -113,7 +114,7 @@ func TestManifest(t *testing.T) {
 ` + mtu, "subnet 10.0.0.0/24: carries the mark of the Network with the UID u in the cluster c\nsubnet fd00:1::/64: name: \"V6 half\""},
 		{"what the API has no field for", func(n *neutron.NetworkDetails, s *neutron.Subnet) {
 			n.Description, n.AdminDown, n.QoSPolicy, n.VLANTransparent = "by\nops", true, "gold", ptr.To(true)
-			n.ZoneHints, n.NetworkType, n.PhysicalNetwork, n.SegmentationID, n.Segments = []string{"nova"}, "vlan", "physnet1", 7, 2
+			n.NetworkType, n.PhysicalNetwork, n.SegmentationID, n.Segments = "vlan", "physnet1", 7, 2
 			s.Description, s.Name = "for web", "web-v4"
 			n.SubnetDetails = map[string]neutron.SubnetDetails{"s1": {Pool: "pool", Segment: "segment", ServiceTypes: []string{"compute:nova"}, PublishesDNS: true}}
 			n.SubnetCount = 3
@@ -128,7 +129,6 @@ description: "by\nops"
 admin_state_up: false; the network forwards no packets
 qos_policy_id: gold
 vlan_transparent: true
-availability_zone_hints: ["nova"]
 provider: networkType "vlan", physicalNetwork "physnet1", segmentationID 7
 segments: there are 2`},
 		{"a router", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
@@ -138,8 +138,10 @@ segments: there are 2`},
 router: r2 is attached to 10.0.0.0/24; to declare it, add to the spec: router: {existing: {id: "r2"}}`},
 		{"what the API refuses of a network", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.MTU, n.DNSDomain, n.Tags = 67, "Example.Org.", neutron.NewTags("a,b", "c")
+			n.ZoneHints = neutron.NewTags(" a", "b")
 		}, usual, `mtu: 67; the API accepts 68 to 65535
 dns_domain: "Example.Org."; the API accepts only a domain name in lower case with a dot at its end
+availability_zone_hints: [" a" "b"]; the API accepts at most 10, of 255 characters together, and no blank or control character at the start or end of one
 tags: ["a,b" "c"]; the API accepts no empty tag, and no comma, control character, or blank at the start or end of one`},
 		{"what the API refuses of a subnet", func(_ *neutron.NetworkDetails, s *neutron.Subnet) {
 			s.Gateway = netip.MustParseAddr("10.1.0.1")
@@ -297,7 +299,7 @@ func checkNothingDiffers(t *testing.T, m *samplecrdv1.Network, networks []*neutr
 		t.Fatalf("the controller refuses it: %v", err)
 	}
 	d := desired.Network
-	if d.MTU != 0 && d.MTU != n.MTU || d.DNSDomain != "" && d.DNSDomain != n.DNSDomain || d.Shared != n.Shared || d.Tags != nil && *d.Tags != n.Tags {
+	if d.MTU != 0 && d.MTU != n.MTU || d.DNSDomain != "" && d.DNSDomain != n.DNSDomain || d.Shared != n.Shared || d.Tags != nil && *d.Tags != n.Tags || d.ZoneHints != "" && d.ZoneHints != n.ZoneHints {
 		t.Errorf("declared %+v, observed %+v", d, n.Network)
 	}
 	for _, d := range desired.Subnets {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,8 +33,6 @@ const (
 	// tunnelOverhead is the number of bytes that VXLAN takes from the underlay's MTU. The
 	// other network types of the embedded cloud have the whole MTU.
 	tunnelOverhead = 50
-	// defaultZone is the only availability zone, as in a stock deployment.
-	defaultZone = "nova"
 	// physicalNetwork is the only physical network for VLANs, with the name from most of
 	// Neutron's examples.
 	physicalNetwork = "physnet1"
@@ -82,7 +81,7 @@ func networkAttributes() []*attribute[*network] {
 		{name: "provider:network_type", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(n *network) any { return n.networkType }},
 		{name: "provider:physical_network", flags: onPost | onPut | filter | adminSets | adminSees, check: text(maxText), get: func(n *network) any { return nullable(n.physical) }},
 		{name: "provider:segmentation_id", flags: onPost | onPut | filter | adminSets | adminSees, check: integer, get: func(n *network) any { return nullable(n.segment) }},
-		{name: "availability_zone_hints", flags: onPost | filter, check: texts, get: func(n *network) any { return n.zoneHints }},
+		{name: "availability_zone_hints", flags: onPost, check: checkZones, get: func(n *network) any { return n.zoneHints }},
 		// Without agents no network is in any zone.
 		{name: "availability_zones", get: func(*network) any { return []string{} }},
 		{name: "ipv4_address_scope", get: null},
@@ -106,11 +105,6 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 		physical:     given(v, "provider:physical_network", ""),
 		segment:      given(v, "provider:segmentation_id", 0),
 	}
-	for _, z := range n.zoneHints {
-		if z != defaultZone {
-			return nil, missing("AvailabilityZone", z)
-		}
-	}
 	if given(v, "provider:network_type", "") == "" && (n.physical != "" || n.segment != 0) {
 		return nil, invalidInput("network_type required")
 	}
@@ -123,10 +117,61 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 	if err := t.setMTU(n, v); err != nil {
 		return nil, err
 	}
+	if err := findZones(n.zoneHints); err != nil {
+		return nil, err
+	}
 	store(t, t.networks, n)
 	shown := *n
 	shown.isDefault = t.request.caller.admin
 	return &shown, nil
+}
+
+// zones are the availability zones, in which no agent runs. A stock deployment has the first one.
+var zones = []string{"nova", "az2"}
+
+// serveZones lists the availability zones. Neutron ignores the fields and the limit of the request.
+func serveZones(r *request, rest []string) *answer {
+	switch {
+	case len(rest) > 0:
+		return notFoundPath().answer()
+	case r.Method != http.MethodGet:
+		return methodNotAllowed(r.Method).answer()
+	}
+	all := []map[string]string{}
+	for _, zone := range zones {
+		for _, resource := range []string{"network", "router"} {
+			all = append(all, map[string]string{"name": zone, "resource": resource, "state": "available"})
+		}
+	}
+	return jsonAnswer(http.StatusOK, map[string]any{"availability_zones": all})
+}
+
+// checkZones sorts the zones, as Neutron does. Its database has them as JSON, with a limit.
+func checkZones(name string, v any) (any, *failure) {
+	hints, err := texts(name, v)
+	if err != nil {
+		return nil, err
+	}
+	all := hints.([]string)
+	quoted := make([]string, len(all))
+	for i, z := range all {
+		quoted[i] = strconv.QuoteToASCII(z)
+	}
+	if len("["+strings.Join(quoted, ", ")+"]") > maxText {
+		return nil, invalidInput("Too many availability_zone_hints specified")
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// findZones refuses zones that do not exist.
+func findZones(hints []string) *failure {
+	for _, z := range hints {
+		if !slices.Contains(zones, z) {
+			return missing("AvailabilityZone", z)
+		}
+	}
+	return nil
 }
 
 // showDefault shows is_default where Neutron does. There is no default external network here.

@@ -82,6 +82,8 @@ func (n *neutron) serve(r *request) *answer {
 		return serveExtensions(r, rest)
 	case "quotas":
 		return n.serveQuotas(r, rest)
+	case "availability_zones":
+		return serveZones(r, rest)
 	}
 	return notFoundPath().answer()
 }

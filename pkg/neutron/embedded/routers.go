@@ -72,7 +72,7 @@ func routerAttributes() []*attribute[*router] {
 		{name: "flavor_id", flags: onPost, get: func(*router) any { return nil }},
 		{name: "distributed", flags: onPost | onPut | adminSets | adminSees, check: truth, get: func(r *router) any { return r.distributed }},
 		{name: "ha", flags: onPost | onPut | adminSets | adminSees, check: truth, get: off},
-		{name: "availability_zone_hints", flags: onPost, check: texts, get: func(r *router) any { return r.zoneHints }},
+		{name: "availability_zone_hints", flags: onPost, check: checkZones, get: func(r *router) any { return r.zoneHints }},
 		{name: "availability_zones", get: none},
 	})
 }
@@ -169,10 +169,8 @@ func createRouter(t *tx, v values) (*router, *failure) {
 		distributed:  given(v, "distributed", t.distributed),
 		routes:       []route{},
 	}
-	for _, z := range r.zoneHints {
-		if z != defaultZone {
-			return nil, missing("AvailabilityZone", z)
-		}
+	if err := findZones(r.zoneHints); err != nil {
+		return nil, err
 	}
 	store(t, t.routers, r)
 	info := given(v, "external_gateway_info", gatewayInfo{})

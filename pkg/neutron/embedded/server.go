@@ -290,6 +290,7 @@ type Router struct {
 	Name            string
 	Description     string
 	ExternalNetwork string // the ID of the network that its gateway is on; "": no gateway
+	ZoneHints       []string
 }
 
 // Routers returns the routers of all projects and all Neutrons.
@@ -298,6 +299,9 @@ func (s *Server) Routers() []Router {
 	s.each(func(name string, n *neutron) {
 		for _, r := range n.routers.sorted {
 			router := Router{Neutron: name, ProjectID: r.project, ID: r.id, Name: r.name, Description: r.description}
+			if len(r.zoneHints) > 0 {
+				router.ZoneHints = r.zoneHints
+			}
 			if r.gateway != nil {
 				router.ExternalNetwork = r.gateway.network
 			}

@@ -75,8 +75,9 @@ func (s source) network() *neutron.NetworkDetails {
 		Network: &neutron.Network{
 			ID: s.id(), Name: s.one(texts), Description: s.one(texts), DNSDomain: s.one(domains), MTU: []int{1450, 1500, 9000, 0, 67, 68, 65536}[s.IntN(7)],
 			PortSecurityEnabled: !s.rarely(), Shared: s.rarely(), External: s.rarely(), Tags: neutron.NewTags(s.some(4, tags[:2+s.IntN(len(tags)-1)])...),
+			ZoneHints: neutron.NewTags(s.some(1, texts)...),
 		},
-		Project: s.one([]string{"", "project-1", "project-2"}), ZoneHints: s.some(1, texts), SubnetDetails: map[string]neutron.SubnetDetails{},
+		Project: s.one([]string{"", "project-1", "project-2"}), SubnetDetails: map[string]neutron.SubnetDetails{},
 	}
 	if s.rarely() {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = "vlan", s.one(texts), s.IntN(5000)

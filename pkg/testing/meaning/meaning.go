@@ -22,6 +22,7 @@ import (
 // Network has the fields of a network in Neutron that specs declare.
 type Network struct {
 	Tags         []string
+	ZoneHints    []string `json:"availability_zone_hints"`
 	MTU          int
 	DNSDomain    string `json:"dns_domain"`
 	PortSecurity bool   `json:"port_security_enabled"`
@@ -122,7 +123,7 @@ func defaultPools(cidr, gateway string) (pools []string) {
 
 // ObservedNetwork describes the fields of a network in Neutron.
 func ObservedNetwork(n Network) string {
-	return describeFields(n.Tags, n.MTU, n.DNSDomain, n.PortSecurity)
+	return describeFields(n.Tags, Zones(n.ZoneHints), n.MTU, n.DNSDomain, n.PortSecurity)
 }
 
 // WantedNetwork describes the fields of the network that a spec leads to. What it leaves to the cloud is
@@ -135,13 +136,26 @@ func WantedNetwork(s *samplecrdv1.NetworkSpec, observed Network) string {
 			tags = append(tags, string(tag))
 		}
 	}
-	return describeFields(tags, int(ptr.Deref(s.MTU, int32(observed.MTU))), s.DNSDomain, ptr.Deref(s.PortSecurityEnabled, observed.PortSecurity))
+	zones := Zones(s.AvailabilityZoneHints)
+	if zones == "" {
+		zones = Zones(observed.ZoneHints)
+	}
+	return describeFields(tags, zones, int(ptr.Deref(s.MTU, int32(observed.MTU))), s.DNSDomain, ptr.Deref(s.PortSecurityEnabled, observed.PortSecurity))
+}
+
+// Zones describes availability zones; "" for none.
+func Zones[T ~string](zones []T) (text string) {
+	for _, zone := range slices.Sorted(slices.Values(zones)) {
+		text += " in " + string(zone)
+	}
+	return text
 }
 
 // defaultMTU is that of the embedded Neutron.
 const defaultMTU = 1450
 
-func describeFields(tags []string, mtu int, domain string, portSecurity bool) (text string) {
+func describeFields(tags []string, zones string, mtu int, domain string, portSecurity bool) (text string) {
+	text = zones
 	if len(tags) > 0 {
 		tags = slices.Sorted(slices.Values(tags))
 		text += " tags " + strings.Join(tags, ", ")

@@ -86,7 +86,7 @@ func (r *Rules) wantedVia(n *samplecrdv1.Network) string {
 	case spec.Existing != nil:
 		return " via " + cmp.Or(spec.Existing.ID, r.Gates[spec.Existing.Name])
 	default:
-		return " via own in " + cmp.Or(spec.ExternalNetwork.ID, r.Externals[spec.ExternalNetwork.Name])
+		return " via own in " + cmp.Or(spec.ExternalNetwork.ID, r.Externals[spec.ExternalNetwork.Name]) + meaning.Zones(spec.AvailabilityZoneHints)
 	}
 }
 
@@ -101,7 +101,7 @@ func (r *Rules) observed(n *samplecrdv1.Network, now *Snapshot) string {
 		if s.NetworkID != network.ID || r.IsStrange(s.ID) {
 			continue
 		}
-		text := s.Name + meaning.ObservedSubnet(&s) + r.via(s.ID, now, string(n.UID))
+		text := s.Name + meaning.ObservedSubnet(&s) + r.via(s.ID, now, n)
 		if MarkOf(r.Cluster, s.Description) != string(n.UID) {
 			text += " without a mark"
 		}
@@ -133,14 +133,17 @@ func isReady(n *samplecrdv1.Network, reason string) bool {
 }
 
 // via describes the routers of a subnet, without those of strangers that no spec can name.
-func (r *Rules) via(subnet string, now *Snapshot, uid string) (text string) {
+func (r *Rules) via(subnet string, now *Snapshot, n *samplecrdv1.Network) (text string) {
 	for _, i := range now.Interfaces[subnet] {
 		router := now.Routers[i.RouterID]
 		switch {
 		case i.Half:
 			text += " via half an interface"
-		case MarkOf(r.Cluster, router.Description) == uid:
+		case MarkOf(r.Cluster, router.Description) == string(n.UID):
 			text += " via own in " + router.Gateway.NetworkID
+			if n.Spec.Router != nil && n.Spec.Router.AvailabilityZoneHints != nil { // otherwise the cloud chooses
+				text += meaning.Zones(router.ZoneHints)
+			}
 		default:
 			text += " via " + router.ID
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // Deed is a request of a controller that changes something in Neutron.
@@ -28,6 +29,7 @@ type Deed struct {
 
 	network     string // that a user has created, and that the deed is about
 	address     string // of the interface that is removed
+	zones       string // of the router
 	addressMode string // of an IPv6 subnet
 	raMode      string
 	isOwn       bool // the router
@@ -68,6 +70,7 @@ type body struct {
 		Gateway     struct {
 			NetworkID string `json:"network_id"`
 		} `json:"external_gateway_info"`
+		ZoneHints []string `json:"availability_zone_hints"`
 	}
 }
 
@@ -97,9 +100,11 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 		return d, r.about(d, now, id)
 	case "POST routers":
 		d.Kind, d.UID, d.External = CreatesRouter, MarkOf(r.Cluster, ptr.Deref(b.Router.Description, "")), b.Router.Gateway.NetworkID
+		d.zones = meaning.Zones(b.Router.ZoneHints)
 	case "DELETE routers":
 		router := now.Routers[id]
 		d.Kind, d.Router, d.UID, d.External, d.isOwn = DeletesRouter, id, MarkOf(r.Cluster, router.Description), router.Gateway.NetworkID, true
+		d.zones = meaning.Zones(router.ZoneHints)
 		d.isDuplicate = r.countRouters(now, d.UID) > 1
 		return d, d.mustHaveMark(router.ID != "")
 	case "PUT routers":
@@ -229,6 +234,7 @@ func (r *Rules) completeInterface(d *Deed, now *Snapshot, router, action string,
 		return ""
 	}
 	d.External, d.isOwn = found.Gateway.NetworkID, MarkOf(r.Cluster, found.Description) != ""
+	d.zones = meaning.Zones(found.ZoneHints)
 	subnet := cmp.Or(b.SubnetID, now.subnetOf(b.PortID))
 	for _, i := range now.Interfaces[subnet] {
 		d.isHalf = d.isHalf || i.Half
@@ -281,11 +287,12 @@ func addressOf(now *Snapshot, router, subnet string) string {
 // IsSecond reports whether a Deed that creates a network has created a second one of the owner. now is what Neutron has after it.
 func (r *Rules) IsSecond(d *Deed, now *Snapshot) bool { return r.count(now, d.UID) > 1 }
 
-// IsSecondRouter reports whether the owner of the Deed has more than one router in the same external network.
+// IsSecondRouter reports whether the owner of the Deed has more than one router in the same external network and the same
+// availability zones.
 func (r *Rules) IsSecondRouter(d *Deed, now *Snapshot) bool {
 	count := 0
 	for _, router := range now.Routers {
-		if MarkOf(r.Cluster, router.Description) == d.UID && router.Gateway.NetworkID == d.External {
+		if MarkOf(r.Cluster, router.Description) == d.UID && router.Gateway.NetworkID == d.External && meaning.Zones(router.ZoneHints) == d.zones {
 			count++
 		}
 	}

@@ -146,7 +146,7 @@ func (r *Rules) wrongSubnet(n *samplecrdv1.Network, declared *samplecrdv1.Subnet
 		if declared.Gateway != "" && sameAddress(declared.Gateway) != sameAddress(cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone)) {
 			return fmt.Sprintf("want the gateway %s of subnet %s, got %s", declared.Gateway, cidr, s.GatewayIP)
 		}
-		if got, want := r.via(s.ID, now, string(n.UID)), r.wantedVia(n); n.Spec.Router != nil && got != want {
+		if got, want := r.via(s.ID, now, n), r.wantedVia(n); n.Spec.Router != nil && got != want {
 			return fmt.Sprintf("want subnet %s%s, got%s", cidr, want, got)
 		}
 		return ""
@@ -171,7 +171,7 @@ func (r *Rules) Changed(h *History, id string, before, now *Snapshot) (all []str
 	if is.ID == "" {
 		return nil // see Lost
 	}
-	if was.Name != is.Name || was.Description != is.Description || was.MTU != is.MTU || was.PortSecurity != is.PortSecurity || was.DNSDomain != is.DNSDomain {
+	if was.Name != is.Name || was.Description != is.Description || was.MTU != is.MTU || was.PortSecurity != is.PortSecurity || meaning.Zones(was.ZoneHints) != meaning.Zones(is.ZoneHints) || was.DNSDomain != is.DNSDomain {
 		all = append(all, fmt.Sprintf("nobody has declared that: network %s was %+v, and is %+v", id, was, is))
 	}
 	if !everDeclared(func(n *samplecrdv1.Network) bool { return n.Spec.Tags != nil }) && !slices.Equal(userTags(was.Tags), userTags(is.Tags)) {

@@ -148,6 +148,9 @@ func (r *Rules) declaresRouter(n *samplecrdv1.Network, d *Deed) bool {
 		return !d.isOwn && d.Kind != CreatesRouter && d.Router == cmp.Or(spec.Existing.ID, r.Gates[spec.Existing.Name])
 	default:
 		external := cmp.Or(spec.ExternalNetwork.ID, r.Externals[spec.ExternalNetwork.Name])
+		if zones := meaning.Zones(spec.AvailabilityZoneHints); zones != "" && zones != d.zones {
+			return false // Neutron cannot change them
+		}
 		// A router without a gateway gets the declared one.
 		return (d.isOwn || d.Kind == CreatesRouter) && (d.External == external || d.External == "")
 	}

@@ -34,6 +34,7 @@ type (
 		Gateway               struct {
 			NetworkID string `json:"network_id"`
 		} `json:"external_gateway_info"`
+		ZoneHints []string `json:"availability_zone_hints"`
 	}
 	// Subnet is a subnet.
 	Subnet = subnets.Subnet
@@ -104,9 +105,9 @@ func (s *Snapshot) Update(get func(path string, answer any) error, isHalf func(p
 
 // Most of the time goes into the answers, so only these fields are asked for.
 const (
-	networkFields = "id name description project_id router:external admin_state_up revision_number tags mtu dns_domain port_security_enabled"
+	networkFields = "id name description project_id router:external admin_state_up revision_number tags availability_zone_hints mtu dns_domain port_security_enabled"
 	subnetFields  = "id name description network_id cidr gateway_ip dns_nameservers allocation_pools host_routes enable_dhcp ipv6_address_mode ipv6_ra_mode"
-	routerFields  = "id name description admin_state_up external_gateway_info"
+	routerFields  = "id name description admin_state_up external_gateway_info availability_zone_hints"
 	// of the ports that are a router's interfaces
 	interfaceFields = "id device_id fixed_ips&device_owner=network:router_interface"
 )

@@ -292,6 +292,7 @@ func (w *World) requestReconcile(s *slot, r *rand.Rand) {
 func randomSpec(w *World, s *slot, r *rand.Rand) samplecrdv1.NetworkSpec {
 	n := &samplecrdv1.Network{}
 	n.Spec.CloudCredentialsRef = credentialsOf(s.namespace)
+	n.Spec.AvailabilityZoneHints = [][]samplecrdv1.AvailabilityZone{nil, nil, {"nova"}, {"nova", "az2"}}[s.index%4] // they cannot change
 	changeSubnet(w, s, r, n)
 	if r.IntN(2) == 0 {
 		changeFields(w, s, r, n)
@@ -385,6 +386,9 @@ func changeRouter(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 		routers = routers[:4]
 	}
 	n.Spec.Router = routers[r.IntN(len(routers))]
+	if n.Spec.Router != nil && n.Spec.Router.Existing == nil {
+		n.Spec.Router.AvailabilityZoneHints = [][]samplecrdv1.AvailabilityZone{nil, nil, {"nova"}, {"nova", "az2"}}[r.IntN(4)]
+	}
 	makeConsistent(n)
 }
 

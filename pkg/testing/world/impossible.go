@@ -161,7 +161,7 @@ const usedByOthers = "the Network gets what the edit asks for, and only the old 
 const hiddenExternal = "a member cannot see the subnets of another project's external network, but its new router is connected to them"
 
 // Impossibles are the edits that cannot be completed.
-var Impossibles = slices.Concat(subnetsInTheWay, routersInTheWay, addressesInTheWay, namesOfNothing, usersInTheWay, quotasInTheWay, refusals)
+var Impossibles = slices.Concat(subnetsInTheWay, routersInTheWay, addressesInTheWay, namesOfNothing, usersInTheWay, quotasInTheWay, refusals, noSuchZones)
 
 // subnetsInTheWay: a new subnet overlaps with one of the same network.
 var subnetsInTheWay = []Impossible{
@@ -336,4 +336,13 @@ var Edits = []Scenario{
 	edit("gateway moves, at an existing router", with(existing(shared)), specWith("10.0.0.0/24", "10.0.0.9", existing(shared))),
 	edit("a subnet is added", with(existing(shared)), with(existing(shared), additional("a", "10.1.0.0/24"))),
 	edit("a subnet goes", with(existing(shared), additional("a", "10.1.0.0/24")), with(existing(shared))),
+}
+
+// noSuchZones: Neutron does not know the availability zones of the next router.
+var noSuchZones = []Impossible{
+	{Name: "an own router in an availability zone that is not there", Start: with(own(public)), Want: with(routerIn("nowhere")), Names: []string{"nowhere"}, Corrected: with(routerIn("az2"))},
+	{Name: "an own router in an availability zone that is not there, instead of an existing one", Start: with(existing(shared)), Want: with(routerIn("nova", "nowhere")), Names: []string{"nowhere"}, Corrected: with(routerIn("nova"))},
+	{Name: "an own router in an availability zone that is not there, and a CIDR that grows", Start: with(own(public)), Want: specWith("10.0.0.0/16", "", routerIn("nowhere")), Names: []string{"nowhere"}, Corrected: specWith("10.0.0.0/16", "", routerIn("az2"))},
+	{Name: "an own router in an availability zone that is not there yet", Start: with(own(public)), Want: with(routerIn("az2")),
+		Obstruct: refusing(http.MethodPost, "/routers", embedded.Fault{Status: http.StatusNotFound, Type: "AvailabilityZoneNotFound", Message: "AvailabilityZone az2 could not be found."}), Names: []string{"az2"}},
 }

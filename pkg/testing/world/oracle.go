@@ -118,7 +118,7 @@ func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec)
 	default:
 		via = " via own"
 		external := cmp.Or(router.ExternalNetwork.Name, w.nameOfNetwork(router.ExternalNetwork.ID))
-		lines = append(lines, fmt.Sprintf("router %s of %s: %s", routerID(&n.Status), n.UID, external))
+		lines = append(lines, fmt.Sprintf("router %s of %s: %s%s", routerID(&n.Status), n.UID, external, w.wantedZones(n, router)))
 	}
 	var subnets []string
 	for _, s := range meaning.SubnetsOf(want) {
@@ -132,6 +132,18 @@ func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec)
 		}
 	}
 	return append(lines, fmt.Sprintf("%s of %s:%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), meaning.WantedNetwork(want, observed.Network)))
+}
+
+// wantedZones describes the availability zones that the router of the status must have: any if the spec declares none.
+func (w *World) wantedZones(n *samplecrdv1.Network, declared *samplecrdv1.RouterSpec) string {
+	if len(declared.AvailabilityZoneHints) == 0 {
+		for _, r := range w.Neutron.Routers() {
+			if r.ID == routerID(&n.Status) {
+				return meaning.Zones(r.ZoneHints)
+			}
+		}
+	}
+	return meaning.Zones(declared.AvailabilityZoneHints)
 }
 
 // wantStatus returns the status with the subnets and the router that Neutron has.

@@ -31,6 +31,19 @@ func existingByName(router string) func(*samplecrdv1.NetworkSpec) {
 	}
 }
 
+// routerIn returns a change of a spec to a router of the Network's own in these availability zones.
+func routerIn(zones ...samplecrdv1.AvailabilityZone) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) {
+		own(public)(s)
+		s.Router.AvailabilityZoneHints = zones
+	}
+}
+
+// inZones returns a change of a spec to these availability zones.
+func inZones(zones ...samplecrdv1.AvailabilityZone) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) { s.AvailabilityZoneHints = zones }
+}
+
 // dualStack adds an IPv6 subnet.
 func dualStack(s *samplecrdv1.NetworkSpec) {
 	s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{
@@ -226,4 +239,11 @@ var routed = []Scenario{
 		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *with() })
 		w.Edit(func(n *samplecrdv1.Network) { n.Spec = *with(own(public2)) })
 	}), with(own(public2))},
+	create("create in availability zones", with(inZones("nova", "az2"), routerIn("nova", "az2"))),
+	edit("own router in another availability zone", with(inZones("nova"), routerIn("nova")), with(inZones("nova"), routerIn("az2"))),
+	edit("own router in chosen availability zones", with(own(public)), with(routerIn("nova", "az2"))),
+	edit("availability zones of the own router removed", with(routerIn("nova")), with(own(public))),
+	{"network vanished from its availability zones", with(inZones("az2")), once(func(w *World) {
+		w.DeleteInNeutron("networks", w.Find().Status.NetworkID)
+	}), with(inZones("az2"))},
 }

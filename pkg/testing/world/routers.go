@@ -15,6 +15,7 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 )
 
 // The external networks, and the routers of users. The specs of Scenarios have these names, also in
@@ -271,5 +272,5 @@ func (w *World) routerLine(r embedded.Router) string {
 	if owner, ok := ownerOf(r.Description); ok {
 		line = fmt.Sprintf("router %s of %s:", r.ID, owner.UID)
 	}
-	return line + " " + w.nameOfNetwork(r.ExternalNetwork)
+	return line + " " + w.nameOfNetwork(r.ExternalNetwork) + meaning.Zones(r.ZoneHints)
 }

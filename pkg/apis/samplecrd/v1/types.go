@@ -32,12 +32,13 @@ type Network struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired state of the network. Every field except cloudCredentialsRef, import and
-	// provider can change at any time.
+	// spec is the desired state of the network. Every field except availabilityZoneHints,
+	// cloudCredentialsRef, import and provider can change at any time.
 	//
 	// A field that is not set means Neutron's default, and the controller restores the default if
-	// another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
-	// tags: the cloud chooses them if they are not set, and the controller leaves them alone.
+	// another client changes it. This does not hold for availabilityZoneHints, mtu,
+	// portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the
+	// controller leaves them alone.
 	// Neutron's field description is not here, because it carries the ownership mark.
 	//
 	// For a Network that imports its network, a field that is not set stays as it was found.
@@ -60,6 +61,7 @@ type Network struct {
 //
 // +kubebuilder:validation:XValidation:fieldPath=".cloudCredentialsRef",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.cloudCredentialsRef) ? has(oldSelf.cloudCredentialsRef) && self.cloudCredentialsRef == oldSelf.cloudCredentialsRef : !has(oldSelf.cloudCredentialsRef)"
 // +kubebuilder:validation:XValidation:fieldPath=".import",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.__import__) ? has(oldSelf.__import__) && self.__import__ == oldSelf.__import__ : !has(oldSelf.__import__)"
+// +kubebuilder:validation:XValidation:fieldPath=".availabilityZoneHints",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.availabilityZoneHints) ? has(oldSelf.availabilityZoneHints) && self.availabilityZoneHints == oldSelf.availabilityZoneHints : !has(oldSelf.availabilityZoneHints)"
 // +kubebuilder:validation:XValidation:fieldPath=".provider",reason=FieldValueForbidden,message="cannot be added or removed: delete the Network and create another one",rule="has(self.provider) == has(oldSelf.provider)"
 // +kubebuilder:validation:XValidation:fieldPath=".managementPolicy",reason=FieldValueInvalid,message="Observe needs import, which says what to observe",rule=`self.?managementPolicy.orValue("") != 'Observe' || has(self.__import__)`
 // +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required",messageExpression="has(self.__import__) ? 'is required if another field of the subnet is set: it says which subnet of the imported network is meant' : 'is required unless import is set'",rule="has(self.cidr) || has(self.__import__) && !(has(self.gateway) || has(self.dnsNameservers) || has(self.allocationPools) || has(self.hostRoutes) || has(self.enableDHCP) || has(self.ipv6))"
@@ -149,6 +151,18 @@ type NetworkSpec struct {
 	//
 	// +optional
 	External bool `json:"external,omitempty"`
+
+	// availabilityZoneHints are the availability zones that are to serve the network: where Neutron
+	// runs its DHCP servers. If they are not set, the cloud chooses. A zone that Neutron does not
+	// know is refused with the reason ReferenceNotFound. Neutron sets the hints only when it creates
+	// the network, so they cannot be added, changed or removed later.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have at most 255 characters together, where each zone counts 4 more",rule="self.map(z, size(z) + 4).sum() <= 255"
+	AvailabilityZoneHints []AvailabilityZone `json:"availabilityZoneHints,omitempty"`
 
 	// provider says how the cloud carries the network. Neutron's default policy allows only
 	// administrators to set it. If it is not set, the cloud chooses. It cannot be added or removed
@@ -294,6 +308,13 @@ type IPAddress string
 // +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not begin with samplecrd-owner-, which is the ownership mark of imported networks",rule="!self.lowerAscii().startsWith('samplecrd-owner-')"
 type Tag string
 
+// AvailabilityZone is the name of an availability zone in Neutron.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=251
+// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not have a control character, or a blank at its start or end",rule="self.matches('^[^ [:cntrl:]]([^[:cntrl:]]*[^ [:cntrl:]])?$')"
+type AvailabilityZone string
+
 // AllocationPool is a range of addresses.
 //
 // +kubebuilder:validation:XValidation:fieldPath=".start",reason=FieldValueInvalid,message="must not be after end",messageExpression="self.start + ' must not be after end, ' + self.end",rule="[[self.start, self.end]].all(r, r.exists(a, !isIP(a) || ip(a).family() == 6) || [r.map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[1]))"
@@ -370,8 +391,10 @@ type AdditionalSubnet struct {
 	SubnetSpec `json:",inline"`
 }
 
-// RouterSpec says which router the network is connected to. Exactly one of its fields is set.
+// RouterSpec says which router the network is connected to. Exactly one of externalNetwork and
+// existing is set.
 //
+// +kubebuilder:validation:XValidation:fieldPath=".availabilityZoneHints",reason=FieldValueForbidden,message="must not be set with existing: the zones of a router that exists cannot change",rule="!has(self.availabilityZoneHints) || !has(self.existing) || has(self.externalNetwork)"
 // +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, and has ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
 type RouterSpec struct {
 	// externalNetwork requests a router of this Network's own, with its gateway in that external
@@ -385,6 +408,17 @@ type RouterSpec struct {
 	//
 	// +optional
 	Existing *NeutronReference `json:"existing,omitempty"`
+	// availabilityZoneHints are the availability zones that are to serve a router of this Network's
+	// own: where Neutron runs it. If they are not set, the cloud chooses. Neutron cannot change
+	// them: if they are added or changed, the controller replaces the router. If they are removed
+	// later, the router stays.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have at most 255 characters together, where each zone counts 4 more",rule="self.map(z, size(z) + 4).sum() <= 255"
+	AvailabilityZoneHints []AvailabilityZone `json:"availabilityZoneHints,omitempty"`
 }
 
 // NeutronReference names an object in Neutron. Exactly one of its fields is set.

@@ -288,6 +288,11 @@ func (in *NetworkSpec) DeepCopyInto(out *NetworkSpec) {
 		*out = make([]Tag, len(*in))
 		copy(*out, *in)
 	}
+	if in.AvailabilityZoneHints != nil {
+		in, out := &in.AvailabilityZoneHints, &out.AvailabilityZoneHints
+		*out = make([]AvailabilityZone, len(*in))
+		copy(*out, *in)
+	}
 	if in.Provider != nil {
 		in, out := &in.Provider, &out.Provider
 		*out = new(ProviderSpec)
@@ -393,6 +398,11 @@ func (in *RouterSpec) DeepCopyInto(out *RouterSpec) {
 		in, out := &in.Existing, &out.Existing
 		*out = new(NeutronReference)
 		**out = **in
+	}
+	if in.AvailabilityZoneHints != nil {
+		in, out := &in.AvailabilityZoneHints, &out.AvailabilityZoneHints
+		*out = make([]AvailabilityZone, len(*in))
+		copy(*out, *in)
 	}
 	return
 }

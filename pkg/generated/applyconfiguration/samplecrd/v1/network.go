@@ -26,12 +26,13 @@ type NetworkApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the desired state of the network. Every field except cloudCredentialsRef, import and
-	// provider can change at any time.
+	// spec is the desired state of the network. Every field except availabilityZoneHints,
+	// cloudCredentialsRef, import and provider can change at any time.
 	//
 	// A field that is not set means Neutron's default, and the controller restores the default if
-	// another client changes it. This does not hold for mtu, portSecurityEnabled, provider and
-	// tags: the cloud chooses them if they are not set, and the controller leaves them alone.
+	// another client changes it. This does not hold for availabilityZoneHints, mtu,
+	// portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the
+	// controller leaves them alone.
 	// Neutron's field description is not here, because it carries the ownership mark.
 	//
 	// For a Network that imports its network, a field that is not set stays as it was found.

@@ -55,6 +55,11 @@ type NetworkSpecApplyConfiguration struct {
 	// external makes the network one that routers can have their gateway in. The default is
 	// false. Neutron's default policy allows only administrators to set it to true.
 	External *bool `json:"external,omitempty"`
+	// availabilityZoneHints are the availability zones that are to serve the network: where Neutron
+	// runs its DHCP servers. If they are not set, the cloud chooses. A zone that Neutron does not
+	// know is refused with the reason ReferenceNotFound. Neutron sets the hints only when it creates
+	// the network, so they cannot be added, changed or removed later.
+	AvailabilityZoneHints []samplecrdv1.AvailabilityZone `json:"availabilityZoneHints,omitempty"`
 	// provider says how the cloud carries the network. Neutron's default policy allows only
 	// administrators to set it. If it is not set, the cloud chooses. It cannot be added or removed
 	// later, and only the segmentation ID of a VLAN can change.
@@ -231,6 +236,16 @@ func (b *NetworkSpecApplyConfiguration) WithShared(value bool) *NetworkSpecApply
 // If called multiple times, the External field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithExternal(value bool) *NetworkSpecApplyConfiguration {
 	b.External = &value
+	return b
+}
+
+// WithAvailabilityZoneHints adds the given value to the AvailabilityZoneHints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AvailabilityZoneHints field.
+func (b *NetworkSpecApplyConfiguration) WithAvailabilityZoneHints(values ...samplecrdv1.AvailabilityZone) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.AvailabilityZoneHints = append(b.AvailabilityZoneHints, values[i])
+	}
 	return b
 }
 

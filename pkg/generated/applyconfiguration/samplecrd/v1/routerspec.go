@@ -5,10 +5,15 @@
 
 package v1
 
+import (
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
 // RouterSpecApplyConfiguration represents a declarative configuration of the RouterSpec type for use
 // with apply.
 //
-// RouterSpec says which router the network is connected to. Exactly one of its fields is set.
+// RouterSpec says which router the network is connected to. Exactly one of externalNetwork and
+// existing is set.
 type RouterSpecApplyConfiguration struct {
 	// externalNetwork requests a router of this Network's own, with its gateway in that external
 	// network. The controller creates the router, and deletes it with the network. If it changes,
@@ -17,6 +22,11 @@ type RouterSpecApplyConfiguration struct {
 	// existing connects the network to a router that exists. The controller adds and removes
 	// the interfaces of this Network's subnets, and changes nothing else of the router.
 	Existing *NeutronReferenceApplyConfiguration `json:"existing,omitempty"`
+	// availabilityZoneHints are the availability zones that are to serve a router of this Network's
+	// own: where Neutron runs it. If they are not set, the cloud chooses. Neutron cannot change
+	// them: if they are added or changed, the controller replaces the router. If they are removed
+	// later, the router stays.
+	AvailabilityZoneHints []samplecrdv1.AvailabilityZone `json:"availabilityZoneHints,omitempty"`
 }
 
 // RouterSpecApplyConfiguration constructs a declarative configuration of the RouterSpec type for use with
@@ -38,5 +48,15 @@ func (b *RouterSpecApplyConfiguration) WithExternalNetwork(value *NeutronReferen
 // If called multiple times, the Existing field is set to the value of the last call.
 func (b *RouterSpecApplyConfiguration) WithExisting(value *NeutronReferenceApplyConfiguration) *RouterSpecApplyConfiguration {
 	b.Existing = value
+	return b
+}
+
+// WithAvailabilityZoneHints adds the given value to the AvailabilityZoneHints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AvailabilityZoneHints field.
+func (b *RouterSpecApplyConfiguration) WithAvailabilityZoneHints(values ...samplecrdv1.AvailabilityZone) *RouterSpecApplyConfiguration {
+	for i := range values {
+		b.AvailabilityZoneHints = append(b.AvailabilityZoneHints, values[i])
+	}
 	return b
 }
