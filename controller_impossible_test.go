@@ -264,14 +264,15 @@ func appear(t *testing.T, i world.Impossible, request int) bool {
 	return true
 }
 
-// isTooLate reports whether a port came to a subnet after the controller had looked for ports, and before it
-// deleted the subnet; or after it had deleted the subnet: then the next subnet gives the port an address.
+// isTooLate reports whether a port came after the controller had looked for ports, and before it deleted the subnet of
+// the port, or created the next one, in which the port gets an address too; or after it had deleted the subnet: then
+// the next subnet gives the port an address.
 func isTooLate(before, since []string) bool {
 	if slices.Contains(before, "DELETE subnets/ID") {
 		return true
 	}
-	deletion := slices.Index(since, "DELETE subnets/ID")
-	return deletion >= 0 && slices.Contains(before, "GET ports") && !slices.Contains(since[:deletion], "GET ports")
+	change := slices.IndexFunc(since, func(r string) bool { return r == "POST subnets" || r == "DELETE subnets/ID" })
+	return change >= 0 && slices.Contains(before, "GET ports") && !slices.Contains(since[:change], "GET ports")
 }
 
 func TestAnObstacleAppearsAtEveryRequest(t *testing.T) {
