@@ -27,6 +27,9 @@ type History struct {
 type version struct {
 	network *samplecrdv1.Network
 	isGone  bool
+	// isBypassed means that it is gone in spite of its finalizer, which was stored too late. Controllers may do what its deletion
+	// would have wanted, so the network is as if it was being deleted.
+	isBypassed bool
 }
 
 // Reads is what one process has read until a moment: how many versions there were when it read each Network last.
@@ -40,7 +43,12 @@ func (h *History) Add(n *samplecrdv1.Network, isGone bool) {
 		h.byUID = map[types.UID][]int{}
 	}
 	h.byUID[n.UID] = append(h.byUID[n.UID], len(h.versions))
-	h.versions = append(h.versions, version{n, isGone})
+	isBypassed := isGone && n.DeletionTimestamp == nil && hasFinalizer(n)
+	if isBypassed {
+		n = n.DeepCopy()
+		n.DeletionTimestamp = &n.CreationTimestamp
+	}
+	h.versions = append(h.versions, version{n, isGone, isBypassed})
 }
 
 // Len returns how many versions there are.
@@ -88,7 +96,7 @@ func (h *History) Since(reads Reads, uid types.UID) (versions []*samplecrdv1.Net
 	versions = []*samplecrdv1.Network{nil}
 	for _, i := range all {
 		n := h.versions[i].network
-		if h.versions[i].isGone {
+		if h.versions[i].isGone && !h.versions[i].isBypassed {
 			n = nil
 		}
 		if i < since {

@@ -37,7 +37,7 @@ type Rules struct {
 // Permits reports whether this version of the owner permits the Deed; nil stands for an owner that is gone.
 func (r *Rules) Permits(n *samplecrdv1.Network, d *Deed) bool {
 	switch {
-	case n == nil: // it is gone, in spite of its finalizer
+	case n == nil: // what it had is an orphan, and old enough
 		return d.isRemoval() && d.network == "" || d.Kind == Unmarks
 	case n.IsPaused():
 		return false

@@ -125,6 +125,16 @@ func TestJudgeLooksAtWhatWasReadBeforeTheRequest(t *testing.T) {
 	if wrong := r.Judge(h, "p", before, creation); wrong == "" {
 		t.Error("a network is created for a Network that is being deleted")
 	}
+	// The finalizer came too late: the API server has deleted the Network without having marked it.
+	bypassed := parse[samplecrdv1.Network](wanted, `{"spec": {IMPORTED}}`)
+	h.Add(bypassed, true)
+	after = read()
+	if wrong := r.Judge(h, "p", after, removal); wrong != "" {
+		t.Errorf("after it was read that its owner is gone in spite of its finalizer: %s", wrong)
+	}
+	if wrong := r.Judge(h, "p", after, creation); !strings.Contains(wrong, "does not want that: paused false, deleted true") {
+		t.Errorf("creation for an owner that is gone in spite of its finalizer: %q", wrong)
+	}
 	if wrong := r.Judge(h, "q", h.ReadBy("q"), removal); !strings.Contains(wrong, "without a read") {
 		t.Errorf("by a process that has read nothing: %q", wrong)
 	}

@@ -11,16 +11,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // listeners are those that Listen has returned, by their addresses.
 var listeners sync.Map
-
-// serial makes the addresses different.
-var serial atomic.Int64
 
 // Clients copy the default transport. It leads to the listeners; other connections are made as usual.
 func init() {
@@ -38,12 +34,16 @@ func init() {
 	utilruntime.ErrorHandlers = nil
 }
 
-// Listen returns a listener for connections in memory. Its address is a host name with a port. The default HTTP transport, and
-// copies of it, connect to that address.
-func Listen() net.Listener {
-	l := &listener{address: address(fmt.Sprintf("in-memory-%d:80", serial.Add(1))), connections: make(chan net.Conn), closed: make(chan struct{})}
-	listeners.Store(l.address.String(), l)
-	return l
+// Listen returns a listener for connections in memory to that host. Its address has the first port from 80 on that is free: so it is
+// the same each time, if no two use the same host at a time. The default HTTP transport, and copies of it, connect to that address.
+func Listen(host string) net.Listener {
+	l := &listener{connections: make(chan net.Conn), closed: make(chan struct{})}
+	for port := 80; ; port++ {
+		l.address = address(fmt.Sprintf("%s:%d", host, port))
+		if _, isTaken := listeners.LoadOrStore(l.address.String(), l); !isTaken {
+			return l
+		}
+	}
 }
 
 type listener struct {

@@ -338,6 +338,23 @@ func (s *Server) remove(r *Request, old *unstructured.Unstructured) (runtime.Obj
 	return s.store(r, watch.Modified, next), nil
 }
 
+// BeginDelete begins the deletion of an object without finalizers. The returned function removes it, even if it has a finalizer
+// by then: kube-apiserver looks for finalizers before the transaction that deletes. BeginDelete returns nil if there is no object,
+// or it has finalizers.
+func (s *Server) BeginDelete(key Key) (finish func()) {
+	begun := s.Get(key)
+	if begun == nil || len(begun.GetFinalizers()) > 0 {
+		return nil
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if now := s.objects[key]; now != nil && now.GetUID() == begun.GetUID() {
+			s.publish(watch.Deleted, key, now.DeepCopy())
+		}
+	}
+}
+
 // store stores the object with a new resourceVersion, and returns it. It removes an object that is being
 // deleted and has no finalizer left.
 func (s *Server) store(r *Request, event watch.EventType, o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -347,22 +364,29 @@ func (s *Server) store(r *Request, event watch.EventType, o *unstructured.Unstru
 	if r.isDryRun {
 		return o
 	}
-	s.version++
-	o.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
 		event = watch.Deleted
-		delete(s.objects, r.Key)
-	} else {
-		s.objects[r.Key] = o
 	}
-	s.changes = append(s.changes, Change{s.version, time.Now(), event, r.Key, o})
+	s.publish(event, r.Key, o)
+	return o
+}
+
+// publish stores or removes the object with a new resourceVersion, and wakes the watches for it.
+func (s *Server) publish(event watch.EventType, key Key, o *unstructured.Unstructured) {
+	s.version++
+	o.SetResourceVersion(strconv.FormatInt(s.version, 10))
+	if event == watch.Deleted {
+		delete(s.objects, key)
+	} else {
+		s.objects[key] = o
+	}
+	s.changes = append(s.changes, Change{s.version, time.Now(), event, key, o})
 	s.onChange(s.changes[len(s.changes)-1])
 	for w := range s.watches {
-		if w.request.matches(r.Key, o) {
+		if w.request.matches(key, o) {
 			w.wake()
 		}
 	}
-	return o
 }
 
 // Get returns a copy of the object as it is stored, or nil.

@@ -14,6 +14,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	typed "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/typed/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
 )
 
 // An Act is something that a user, a stranger or a fault does at a moment of the simulation. Each one stands alone, and
@@ -64,6 +65,8 @@ var kinds = map[string]struct {
 	"a cloud is forbidden":     {2, (*World).forbidCloud},
 	"delete a namespace":       {2, (*World).deleteNamespace},
 	"remove a finalizer":       {2, (*World).removeFinalizer},
+	"a finalizer is too late":  {3, (*World).deleteAtOnce},
+	"an import's is too late":  {3, onImport((*World).deleteAtOnce)},
 	"remove a status":          {3, (*World).removeStatus},
 
 	"a similar network":      {4, (*World).addSimilar},
@@ -274,6 +277,26 @@ func (w *World) removeFinalizer(s *slot, _ *rand.Rand) {
 		n.Finalizers = nil
 		w.update(n)
 	}
+}
+
+// deleteAtOnce deletes a Network that has no finalizer, and the controller stores one before that is done. What the Network gets
+// may be left if its process ends.
+func (w *World) deleteAtOnce(s *slot, r *rand.Rand) {
+	w.create(s, r)
+	key := restapi.Key{Resource: "networks", Namespace: s.namespace, Name: s.name}
+	finish := w.api.BeginDelete(key)
+	if finish == nil {
+		w.delete(s, r)
+		return
+	}
+	n := w.get(s)
+	w.left[string(n.UID)] = true
+	if n.IsObserved() { // so it needs none
+		n.Spec.ManagementPolicy = samplecrdv1.ManagementManaged
+		w.update(n)
+	}
+	time.Sleep(between(r, 0, 200*time.Millisecond))
+	finish()
 }
 
 // removeStatus removes all that the status says.

@@ -46,7 +46,7 @@ func newCloud(w *shared) *cloud {
 		ExternalNetwork: public, NewID: w.newID,
 	})}
 	c.SetFault(w.faultInNeutron)
-	listener := pipes.Listen()
+	listener := pipes.Listen(fmt.Sprint("seed-", w.seed))
 	c.host, c.http = listener.Addr().String(), &http.Server{Handler: c}
 	go func() { _ = c.http.Serve(listener) }()
 	return c
