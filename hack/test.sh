@@ -62,10 +62,11 @@ tests() {
 SYSTEMATIC='TestAClusterCopied|TestADefaultThatCannotBeRestoredHolds|TestAListThatFailsForEver|TestAListWithTooMuch|TestActorsAtEveryRequest|TestAfterAnOverflow|TestAnEdit|TestAnObstacle|TestAnOutageCosts|TestAnyBackup|TestAnyStartingState|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestManyNetworksOf|TestNetworksThatFail|TestNothingIrreversible|TestRelistMakesFew|TestRelistWithImports|TestTheEmbeddedNeutronRefuses|TestTheLongestList|TestTokenRefused|TestTooManyOwnNetworks|FuzzThePlan'
 
 # The simulation runs in both: two seeds with the race detector and the detector of mutations, all of them without. The tests of
-# one package more than there are CPUs run at a time, because those of some packages mostly wait.
+# one package more than there are CPUs run at a time, because those of some packages mostly wait. With -trimpath, a second clone
+# finds compiled what the first one has compiled.
 unit() {
-  tests -race -short -p $(($(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m -skip "$SYSTEMATIC" ./... &&
-    KUBE_CACHE_MUTATION_DETECTOR=false tests -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron
+  tests -race -trimpath -short -p $(($(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m -skip "$SYSTEMATIC" ./... &&
+    KUBE_CACHE_MUTATION_DETECTOR=false tests -trimpath -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build

@@ -49,7 +49,7 @@ func BuildControllerAs(ctx context.Context, binary string, flags ...string) erro
 		return err
 	}
 	// The commit is for -version, if Git knows it.
-	args := append(append([]string{"build", "-buildvcs=auto"}, flags...), "-o", binary, ".")
+	args := append(append([]string{"build", "-trimpath", "-buildvcs=auto"}, flags...), "-o", binary, ".")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
