@@ -8,7 +8,8 @@
 #   codegen      the generated code is up to date
 #   unit         go test -race -short ./..., the systematic tests, and the simulation; without a
 #                cluster or a network
-#   contract     the embedded Neutron answers like the real one
+#   contract     the embedded Neutron answers like the real one; the manifests of artifacts/use find
+#                the network of a Network
 #   e2e          the controller on a real control plane, with the real kubectl
 #   faults       processes of the controller that are killed, suspended and cut off, and a real API server that is
 #                killed and restored, with the embedded and the real Neutron

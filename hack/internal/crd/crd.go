@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -25,7 +26,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// Schema is the schema of a CustomResourceDefinition's only version.
+// Schema is the schema of a CustomResourceDefinition's stored version.
 type Schema struct {
 	// OpenAPI validates all but the CEL rules, and lists that are sets or maps.
 	OpenAPI    validation.SchemaValidator
@@ -52,8 +53,12 @@ func Read(file string) (*Schema, error) {
 	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
+	if at < 0 {
+		return nil, fmt.Errorf("%s: no version is stored", file)
+	}
 	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[at].Schema.OpenAPIV3Schema, &props, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	s := &Schema{}
