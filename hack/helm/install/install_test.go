@@ -111,8 +111,26 @@ func (t tools) clean() {
 	t.Cleanup(func() {
 		t.helm("uninstall", release, "-n", system, "--ignore-not-found", "--wait")
 		t.kubectl("", "delete", "networks", "--all", "--all-namespaces", "--ignore-not-found")
-		t.kubectl("", "delete", "crd", crd, "clusterclouds.samplecrd.k8s.io", "--ignore-not-found")
+		t.removeCRDs(crd, "clusterclouds.samplecrd.k8s.io")
 	})
+}
+
+// removeCRDs removes CRDs. If kube-apiserver cannot list the instances of a new one yet ("storage is (re)initializing"), it
+// sometimes tries again only after five minutes. Any change of the CRD lets it try at once.
+func (t tools) removeCRDs(names ...string) {
+	t.Helper()
+	t.kubectl("", append([]string{"delete", "crd", "--ignore-not-found", "--wait=false"}, names...)...)
+	left := func() string {
+		return t.kubectl("", append([]string{"get", "crd", "--ignore-not-found", "-o", "name"}, names...)...)
+	}
+	for i := 0; left() != ""; i++ {
+		wait := append([]string{"wait", "crd", "--for=delete", "--timeout=5s"}, names...)
+		if controlPlane.Kubectl(wait...).Run() == nil {
+			return
+		}
+		touch := append([]string{"annotate", "--overwrite"}, strings.Fields(left())...)
+		_ = controlPlane.Kubectl(append(touch, fmt.Sprint("looked-at=", i))...).Run() // it may be gone by now
+	}
 }
 
 func chart() string { return filepath.Join(root, "artifacts", "helm", release) }
