@@ -68,7 +68,7 @@ type storm struct {
 func startStorm(t *testing.T, fault func(*http.Request) *embedded.Fault, networks ...*samplecrdv1.Network) *storm {
 	t.Helper()
 	public := embedded.ExternalNetwork{Name: "public", CIDR: netip.MustParsePrefix("198.18.0.0/16")}
-	s := &storm{t: t, neutron: embedded.StartOn(pipes.Listen("neutron"), embedded.Options{ExternalNetwork: public}), events: record.NewFakeRecorder(100_000)}
+	s := &storm{t: t, neutron: embedded.StartOn(pipes.Listen(pipes.NewHost()), embedded.Options{ExternalNetwork: public}), events: record.NewFakeRecorder(100_000)}
 	s.neutron.SetFault(fault)
 	s.neutron.Observe(s.count)
 	s.kube = fake.NewClientset()

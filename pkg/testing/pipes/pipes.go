@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
@@ -34,8 +35,15 @@ func init() {
 	utilruntime.ErrorHandlers = nil
 }
 
-// Listen returns a listener for connections in memory to that host. Its address has the first port from 80 on that is free: so it is
-// the same each time, if no two use the same host at a time. The default HTTP transport, and copies of it, connect to that address.
+// hosts counts the names that NewHost has returned.
+var hosts atomic.Int64
+
+// NewHost returns a host name that it has not returned before.
+func NewHost() string { return fmt.Sprint("in-memory-", hosts.Add(1)) }
+
+// Listen returns a listener for connections in memory to that host. The default HTTP transport, and copies of it, connect to its
+// address, which has the first free port from 80 on. A client may still have connections to an earlier listener of that host: then
+// use NewHost.
 func Listen(host string) net.Listener {
 	l := &listener{connections: make(chan net.Conn), closed: make(chan struct{})}
 	for port := 80; ; port++ {

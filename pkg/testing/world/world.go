@@ -98,7 +98,7 @@ type World struct {
 // and nothing else.
 func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	t.Helper()
-	server := embedded.StartOn(pipes.Listen("neutron"), embedded.Options{
+	server := embedded.StartOn(pipes.Listen(pipes.NewHost()), embedded.Options{
 		ExternalNetwork: embedded.ExternalNetwork{Name: public, CIDR: netip.MustParsePrefix("198.18.0.0/16")},
 	})
 	t.Cleanup(func() { _ = server.Close() })
