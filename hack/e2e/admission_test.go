@@ -412,7 +412,7 @@ var mistakes = []struct {
 }{
 	{"a comment only", with("reservedCIDRs", "# none yet"), ""},
 	{"no data", nil, `reservedCIDRs is missing: add it, with the value "" if there is no such rule; deletionPolicyRetain is missing: add it, with the value "" if there is no such rule; imports is missing: add it, with the value "" if there is no such rule`},
-	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports, deletionPolicyDeleteOfImports, cloudCredentialsRef, routerExisting, shared, external, provider"},
+	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports, deletionPolicyDeleteOfImports, cloudCredentialsRef, routerExisting, shared, sharedWith, external, provider"},
 	{"another word", with("deletionPolicyRetain", "forbidden"), `deletionPolicyRetain must be Forbidden or empty, not "forbidden"`},
 	{"another word", with("imports", "None"), `imports must be Forbidden, ObserveOnly or empty, not "None"`},
 	{"another word", with("deletionPolicyDeleteOfImports", "true"), `deletionPolicyDeleteOfImports must be Forbidden or empty, not "true"`},
