@@ -265,7 +265,7 @@ func runActor(t *testing.T, s world.Scenario, actor world.Actor, request int, le
 
 // ofAList are the requests that list Neutron. A Network that waits for floating IPs or routes of a router reads
 // them in each sync, which is once a minute, and the availability zones if its next router is to be in some.
-var ofAList = []string{"GET networks", "GET subnets", "GET routers", "GET routers/ID", "GET ports", "GET floatingips", "GET availability_zones"}
+var ofAList = []string{"GET networks", "GET subnets", "GET routers", "GET routers/ID", "GET ports", "GET floatingips", "GET availability_zones", "GET rbac-policies"}
 
 // idle returns the requests of a round, except those of the list of Neutron. The round before it lets
 // the lists leave out the routers, once no Network has one.

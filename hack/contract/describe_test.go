@@ -49,7 +49,7 @@ func (w *run) describe(s *step, resp *http.Response, raw []byte, body map[string
 		}
 	case body["NeutronError"] != nil:
 		e := body["NeutronError"].(map[string]any)
-		fmt.Fprintf(&b, "    %s: %s %v\n", e["type"], e["message"], e["detail"])
+		fmt.Fprintf(&b, "    %s: %s %v\n", e["type"], strings.ReplaceAll(fmt.Sprint(e["message"]), "\n", " "), e["detail"])
 	default:
 		w.describeBody(&b, s, body)
 	}
@@ -126,7 +126,10 @@ var (
 	hostPort = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 	// A Python set in a message has an arbitrary order.
 	pythonSet = regexp.MustCompile(`\{'[^'{}]*'(, '[^'{}]*')*\}`)
-	segment   = regexp.MustCompile(`("provider:segmentation_id":)(\d+)`)
+	// A refused RBAC policy: which callbacks have refused it, and the numbers of these, and which kind of a policy a worker remembers.
+	callbacks  = regexp.MustCompile(`(Callback \S+ failed with "[^"]*",?)+`)
+	policyType = regexp.MustCompile(`(RBAC policy of type )(network|unknown)`)
+	segment    = regexp.MustCompile(`("provider:segmentation_id":)(\d+)`)
 )
 
 // normalise replaces the values that differ from run to run.
@@ -150,6 +153,8 @@ func (w *run) normalise(s *step, text string) string {
 	text = w.unlessGiven(text, segment, `<number>`)
 	text = w.unlessGiven(text, address, `"<address>"`)
 	text = hostName.ReplaceAllString(text, `"host-<address>`)
+	text = callbacks.ReplaceAllString(text, "<callbacks>")
+	text = policyType.ReplaceAllString(text, "$1<type>")
 	text = hostPort.ReplaceAllString(text, "$$host")
 	text = strings.ReplaceAll(text, "provider:physical_network, provider:network_type", "provider:network_type, provider:physical_network")
 	return pythonSet.ReplaceAllStringFunc(text, func(set string) string {

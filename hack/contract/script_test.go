@@ -194,6 +194,9 @@ func (w *run) expand(s string) string {
 // remember stores the IDs of created objects.
 func (w *run) remember(s *step, body map[string]any) {
 	kind := strings.TrimSuffix(path.Base(s.path), "s")
+	if path.Base(s.path) == "rbac-policies" {
+		kind = "rbac_policy"
+	}
 	if one, ok := body[kind].(map[string]any); ok {
 		w.keep(s.label, one["id"])
 	}
@@ -246,6 +249,7 @@ func (w *run) listed(t *testing.T, path string) []string {
 func (w *run) walk(t *testing.T, s *step) string {
 	t.Helper()
 	kind, _, _ := strings.Cut(s.path, "?")
+	kind = strings.ReplaceAll(kind, "-", "_") // in a body
 	var b strings.Builder
 	found := map[string]bool{}
 	for path := w.expand(s.path); path != ""; {

@@ -36,7 +36,7 @@ var (
 	newRules = rules{
 		"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "",
 		"deletionPolicyDeleteOfImports": "Forbidden", "cloudCredentialsRef": "Required", "routerExisting": "Forbidden",
-		"shared": "Forbidden", "external": "Forbidden", "provider": "Forbidden",
+		"shared": "Forbidden", "sharedWith": "Forbidden", "external": "Forbidden", "provider": "Forbidden",
 	}
 )
 
@@ -55,6 +55,7 @@ const (
 	noDelete     = "deletionPolicy Delete of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set deletionPolicy to Retain, or leave it out"
 	noRef        = "cloudCredentialsRef is required by ConfigMap samplecrd-system/samplecrd-networks. Set cloudCredentialsRef to a Secret of this namespace, or to a ClusterCloud"
 	noExisting   = "router.existing is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set router.externalNetwork instead: then the controller creates a router. Or leave router out"
+	noSharedWith = "sharedWith is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave it out, or add no project to it"
 	noShared     = "shared is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set shared to false, or leave it out"
 	noExternal   = "external is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set external to false, or leave it out"
 	noProvider   = "provider is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave provider out: then the cloud chooses it"
@@ -219,6 +220,7 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 	{"the new rules", "a router that exists", `{cidr: 10.0.0.0/24, router: {existing: {name: main}}, ` + theRef + `}`, noExisting},
 	{"the new rules", "a router of its own", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}}, ` + theRef + `}`, ""},
 	{"the new rules", "shared", `{cidr: 10.0.0.0/24, shared: true, ` + theRef + `}`, noShared},
+	{"the new rules", "shared-with", `{cidr: 10.0.0.0/24, sharedWith: [{projectID: 0123456789abcdef0123456789abcdef}], ` + theRef + `}`, noSharedWith},
 	{"the new rules", "external", `{cidr: 10.0.0.0/24, external: true, ` + theRef + `}`, noExternal},
 	{"the new rules", "neither", `{cidr: 10.0.0.0/24, shared: false, external: false, ` + theRef + `}`, ""},
 	{"the new rules", "provider", `{cidr: 10.0.0.0/24, ` + theVLAN + `, ` + theRef + `}`, noProvider},
@@ -410,7 +412,7 @@ var mistakes = []struct {
 }{
 	{"a comment only", with("reservedCIDRs", "# none yet"), ""},
 	{"no data", nil, `reservedCIDRs is missing: add it, with the value "" if there is no such rule; deletionPolicyRetain is missing: add it, with the value "" if there is no such rule; imports is missing: add it, with the value "" if there is no such rule`},
-	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports, deletionPolicyDeleteOfImports, cloudCredentialsRef, routerExisting, shared, external, provider"},
+	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports, deletionPolicyDeleteOfImports, cloudCredentialsRef, routerExisting, shared, sharedWith, external, provider"},
 	{"another word", with("deletionPolicyRetain", "forbidden"), `deletionPolicyRetain must be Forbidden or empty, not "forbidden"`},
 	{"another word", with("imports", "None"), `imports must be Forbidden, ObserveOnly or empty, not "None"`},
 	{"another word", with("deletionPolicyDeleteOfImports", "true"), `deletionPolicyDeleteOfImports must be Forbidden or empty, not "true"`},
@@ -419,7 +421,7 @@ var mistakes = []struct {
 	{"another word", with("shared", "false"), `shared must be Forbidden or empty, not "false"`},
 	{"another word", with("external", "false"), `external must be Forbidden or empty, not "false"`},
 	{"another word", with("provider", "Required"), `provider must be Forbidden or empty, not "Required"`},
-	{"all other keys are empty", rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", "deletionPolicyDeleteOfImports": "", "cloudCredentialsRef": "", "routerExisting": "", "shared": "", "external": "", "provider": ""}, ""},
+	{"all other keys are empty", rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", "deletionPolicyDeleteOfImports": "", "cloudCredentialsRef": "", "routerExisting": "", "shared": "", "sharedWith": "", "external": "", "provider": ""}, ""},
 	{"no range", with("reservedCIDRs", "10.96.0.0/12\nServices 10.0.0.0/8\n"), `reservedCIDRs: the line "Services 10.0.0.0/8"` + aRange},
 	{"two ranges in a line", with("reservedCIDRs", "10.96.0.0/12,10.0.0.0/16"), `reservedCIDRs: the line "10.96.0.0/12,10.0.0.0/16"` + aRange},
 	{"bits after the prefix length", with("reservedCIDRs", "10.100.0.0/12 pods"), `reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`},

@@ -29,6 +29,7 @@ const (
 	noDomain    = `%q: must be a domain name in lower case with a dot at its end, such as team.example.org.`
 	badTag      = `%q: must not be empty, and must not have a comma, a control character, or a blank at its start or end`
 	longZones   = "must have at most 255 characters together, where each zone counts 4 more"
+	noProject   = `%q: must be the ID of a project, 32 hexadecimal digits or a UUID in lower case: openstack project show -f value -c id NAME prints it`
 	badZone     = `"a ": must not have a control character, or a blank at its start or end`
 	ends        = "must not have the first or the last address of cidr, %s, in them: they are the network address and the broadcast address"
 	defaultGate = "must not have the gateway in them: it is not set, so it is the first usable address of cidr, %s"
@@ -126,6 +127,15 @@ var subnetCases = []fieldCase{
 	{"one mistake in cidr says nothing of the other fields", `{cidr: abc, dnsNameservers: ["fd00::53"], allocationPools: [{start: 10.0.0.2, end: 10.0.0.9}], hostRoutes: [{destination: "fd00:9::/64", nextHop: 10.0.0.2}], ipv6: {addressMode: slaac}}`, "cidr", fmt.Sprintf(noCIDR, "abc")},
 }
 
+// manyProjects returns so many entries of sharedWith.
+func manyProjects(count int) string {
+	var all []string
+	for i := range count {
+		all = append(all, fmt.Sprintf("{projectID: a%031x}", i))
+	}
+	return strings.Join(all, ", ")
+}
+
 // networkCases are specs of a Network.
 var networkCases = []fieldCase{
 	{"all of IPv4", `{cidr: 0.0.0.0/0, gateway: 10.0.0.1}`, "", ""},
@@ -168,6 +178,15 @@ var networkCases = []fieldCase{
 	{"a tag with a blank at its end", `{cidr: 10.0.0.0/24, tags: ["a "]}`, "tags[0]", fmt.Sprintf(badTag, "a ")},
 	{"a tag with a line break", `{cidr: 10.0.0.0/24, tags: ["a\nb"]}`, "tags[0]", fmt.Sprintf(badTag, "a\nb")},
 	{"a tag that is a mark", `{cidr: 10.0.0.0/24, tags: [Samplecrd-owner-1]}`, "tags[0]", `"Samplecrd-owner-1": must not begin with samplecrd-owner-, which is the ownership mark of imported networks`},
+	{"other projects", `{cidr: 10.0.0.0/24, sharedWith: [{projectID: 0123456789abcdef0123456789abcdef}, {projectID: 01234567-89ab-cdef-0123-456789abcdef}]}`, "", ""},
+	{"no other project", `{cidr: 10.0.0.0/24, sharedWith: []}`, "", ""},
+	{"a project by its name", `{cidr: 10.0.0.0/24, sharedWith: [{projectID: demo}]}`, "sharedWith[0].projectID", fmt.Sprintf(noProject, "demo")},
+	{"a project in upper case", `{cidr: 10.0.0.0/24, sharedWith: [{projectID: 0123456789ABCDEF0123456789ABCDEF}]}`, "sharedWith[0].projectID", fmt.Sprintf(noProject, "0123456789ABCDEF0123456789ABCDEF")},
+	{"all projects", `{cidr: 10.0.0.0/24, sharedWith: [{projectID: "*"}]}`, "sharedWith[0].projectID", `"*": must be the ID of one project: shared, and not sharedWith, shares the network with all projects`},
+	{"a project without an ID", `{cidr: 10.0.0.0/24, sharedWith: [{}]}`, "sharedWith[0].projectID", "Required value"},
+	{"a double project", `{cidr: 10.0.0.0/24, sharedWith: [{projectID: 0123456789abcdef0123456789abcdef}, {projectID: 0123456789abcdef0123456789abcdef}]}`, "sharedWith[1]", `Duplicate value: {"projectID":"0123456789abcdef0123456789abcdef"}`},
+	{"33 projects", `{cidr: 10.0.0.0/24, sharedWith: [` + manyProjects(33) + `]}`, "sharedWith", "33: must have at most 32 items"},
+	{"32 projects", `{cidr: 10.0.0.0/24, sharedWith: [` + manyProjects(32) + `]}`, "", ""},
 	{"zones of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [nova, "zone 2"]}}`, "", ""},
 	{"a double zone", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [a, b, a]}}`, "router.availabilityZoneHints[2]", `Duplicate value: "a"`},
 	{"a zone with a blank at its end", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: ["a "]}}`, "router.availabilityZoneHints[0]", badZone},
@@ -369,6 +388,9 @@ func TestTheLargestSpecIsAccepted(t *testing.T) {
 			for i := range 8 {
 				spec.AdditionalSubnets = append(spec.AdditionalSubnets, samplecrdv1.AdditionalSubnet{
 					Name: fmt.Sprintf("%s-%d", strings.Repeat("s", 61), i), SubnetSpec: subnet(1 + i)})
+			}
+			for n := range 32 {
+				spec.SharedWith = append(spec.SharedWith, samplecrdv1.Share{ProjectID: fmt.Sprintf("01234567-89ab-cdef-0123-%012x", n)})
 			}
 			for n := range 50 {
 				spec.Tags = append(spec.Tags, samplecrdv1.Tag(fmt.Sprintf("%s%02d", strings.Repeat("T", 58), n)))

@@ -172,8 +172,17 @@ var brokenByHand = []broken{
 		"	if step := v.nextForRouter(); step != nil {\n		return step\n	}\n	return v.obsoleteRouter()\n",
 	}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
 	{"ports-not-checked-before-the-detach", "pkg/neutron/preconditions.go", []string{
-		"if _, isWhole := step.(DeleteNetwork); isWhole ||", "if _, isWhole := step.(DetachSubnet); isWhole ||",
+		"case DeleteNetwork, UnshareNetwork:", "case DetachSubnet:",
 	}, "./pkg/neutron", "^TestTheCIDROfAnAttachedSubnetChanges$"},
+	{"share-not-recorded", "pkg/neutron/steps.go", []string{
+		"if !slices.Contains(i.SharedWith, s.Project) {", "if slices.Contains(i.SharedWith, s.Project) && false {",
+	}, "./pkg/neutron", "^TestNextForShares$"},
+	{"shares-of-others-ended", "pkg/neutron/plan.go", []string{
+		`s != nil && s.ID != "" && !slices.Contains(v.Projects, project)`, `s != nil && !slices.Contains(v.Projects, project)`,
+	}, "./pkg/neutron", "^TestNextForShares$"},
+	{"policy-not-read-before-the-end-of-sharing", "pkg/neutron/preconditions.go", []string{
+		"share == nil || *share != s.Share", "share == nil && false",
+	}, "./pkg/neutron", "^TestAPolicyThatBecameAnothers$"},
 	{"tags-of-other-imports-ignored", "pkg/neutron/importplan.go", []string{
 		"for _, other := range ImportersOf(network.Tags) {", `for _, other := range ImportersOf("") {`,
 	}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
@@ -241,7 +250,7 @@ var brokenByHand = []broken{
 		"return c.keepRouting(owned), nil", "return joinRouting(owned, nil, nil, false), nil",
 	}, ".", "^TestAListThatFailsForEverCostsTheOthersNothing$"},
 	{"addresses-taken-from-ports", "pkg/neutron/preconditions.go", []string{
-		"if _, isWhole := step.(DeleteNetwork); isWhole ||", "if _, isPart := step.(DeleteSubnet); isPart ||",
+		"case DeleteNetwork, UnshareNetwork:", "case DeleteSubnet:",
 	}, "./pkg/neutron", "^TestARestoredBackupDoesNotTakeAddressesFromPorts$"},
 	{"names-lead-to-what-is-gone", "pkg/neutron/routing.go", []string{
 		"if ReasonOf(err) != Unresolved || desired == nil {", "if true {",

@@ -36,6 +36,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec":              schema_pkg_apis_samplecrd_v1_ProviderSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec":                schema_pkg_apis_samplecrd_v1_RouterSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus":              schema_pkg_apis_samplecrd_v1_RouterStatus(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share":                     schema_pkg_apis_samplecrd_v1_Share(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetSpec":                schema_pkg_apis_samplecrd_v1_SubnetSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetStatus":              schema_pkg_apis_samplecrd_v1_SubnetStatus(ref),
 		resource.Quantity{}.OpenAPIModelName():                                                      schema_apimachinery_pkg_api_resource_Quantity(ref),
@@ -507,7 +508,7 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the desired state of the network. Every field except availabilityZoneHints, cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for availabilityZoneHints, mtu, portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the controller leaves them alone. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
+							Description: "spec is the desired state of the network. Every field except availabilityZoneHints, cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for availabilityZoneHints, mtu, portSecurityEnabled, provider, sharedWith and tags: if they are not set, the controller leaves alone what the cloud or another client chooses. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkSpec"),
 						},
@@ -752,6 +753,27 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 							Format:      "",
 						},
 					},
+					"sharedWith": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"projectID",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "sharedWith are the projects that can use the network beside its own, in any order. They see it under its ID and can have ports in it. Neutron accepts any ID, and does not check that there is such a project. The network's own project is refused. If a project is removed later, the controller ends the sharing as soon as that project has no ports in the network. With whom somebody else has shared the network is left alone, unless the spec names that project too.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share"),
+									},
+								},
+							},
+						},
+					},
 					"external": {
 						SchemaProps: spec.SchemaProps{
 							Description: "external makes the network one that routers can have their gateway in. The default is false. Neutron's default policy allows only administrators to set it to true.",
@@ -801,7 +823,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share"},
 	}
 }
 
@@ -904,6 +926,25 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 						SchemaProps: spec.SchemaProps{
 							Description: "router is the router that the subnets are connected to, or will be. The controller writes it before it creates a router or connects a subnet, so that it finds both when the spec has changed in between.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus"),
+						},
+					},
+					"sharedWith": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "sharedWith are the IDs of the projects that the spec shares the network with, or has shared it with while that has not ended. The controller writes a project here before it shares the network with it: what Neutron has of it carries no ownership mark.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"lastHandledReconcileAt": {
@@ -1087,6 +1128,28 @@ func schema_pkg_apis_samplecrd_v1_RouterStatus(ref common.ReferenceCallback) com
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_samplecrd_v1_Share(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Share names a project that the network is shared with.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"projectID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "projectID is the ID of the project in Keystone.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"projectID"},
 			},
 		},
 	}

@@ -25,6 +25,7 @@ var (
 	domains      = []any{"", "example.org.", "example.org", "Example.org.", "10.20.", "a..b."}
 	ids          = []any{"3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "4d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "x"}
 	zones        = []any{"nova", "az2", "az3", " x", "x\ty", strings.Repeat("z", 130), strings.Repeat("y", 130)}
+	projects     = []any{"0123456789abcdef0123456789abcdef", "3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11", "*", "x", "0123456789ABCDEF0123456789ABCDEF"}
 	words        = []any{"a", "b", "A", "a.b", ".a", " a"}
 )
 
@@ -117,6 +118,9 @@ func (g generator) spec() map[string]any {
 		}},
 		{"tags", 4, func() any { return g.list(4, func() any { return g.one(tags) }) }},
 		{"availabilityZoneHints", 4, g.zones},
+		{"sharedWith", 4, func() any {
+			return g.list(3, func() any { return map[string]any{"projectID": g.one(projects)} })
+		}},
 		{"dnsDomain", 6, func() any { return g.one(domains) }},
 	}...)
 	spec := g.object(fields)

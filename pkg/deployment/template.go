@@ -47,7 +47,7 @@ func takeOver(spec, template *samplecrdv1.NetworkSpec) {
 	spec.PortSecurityEnabled = template.PortSecurityEnabled
 	spec.DNSDomain = template.DNSDomain
 	spec.Tags = template.Tags
-	spec.Shared = template.Shared
+	spec.Shared, spec.SharedWith = template.Shared, template.SharedWith
 }
 
 // sameFamily reports whether the address and the CIDR are valid and of the same IP family.

@@ -44,6 +44,7 @@ func fullSpec() samplecrdv1.NetworkSpec {
 		DNSDomain:             "team.example.org.",
 		Tags:                  []samplecrdv1.Tag{"team-a"},
 		Shared:                true,
+		SharedWith:            []samplecrdv1.Share{{ProjectID: "p"}},
 		External:              true,
 		Provider:              &samplecrdv1.ProviderSpec{NetworkType: "vlan"},
 		AvailabilityZoneHints: []samplecrdv1.AvailabilityZone{"nova"},
@@ -90,7 +91,7 @@ func TestNewNetworkTakesOverFromTheTemplate(t *testing.T) {
 			n := newNetwork(aDeployment(""), from(template, tt.cidr, tt.gateway))
 			want := samplecrdv1.NetworkSpec{
 				SubnetSpec: tt.want, Router: router, MTU: mtu, PortSecurityEnabled: new(true), DNSDomain: "team.example.org.",
-				Tags: []samplecrdv1.Tag{"team-a"}, Shared: true, CloudCredentialsRef: credentials,
+				Tags: []samplecrdv1.Tag{"team-a"}, Shared: true, SharedWith: []samplecrdv1.Share{{ProjectID: "p"}}, CloudCredentialsRef: credentials,
 			}
 			if diff := cmp.Diff(want, n.Spec); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -112,7 +113,7 @@ func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 		"CIDR": stays, "Gateway": stays, "AllocationPools": stays, "AdditionalSubnets": stays, "External": stays, "Provider": stays, "AvailabilityZoneHints": stays,
 		"CloudCredentialsRef": stays, "DeletionPolicy": stays, "Import": stays, "ManagementPolicy": stays,
 		"DNSNameservers": takenOver, "HostRoutes": takenOver, "EnableDHCP": takenOver, "IPv6": takenOver, "Router": takenOver, "MTU": takenOver,
-		"PortSecurityEnabled": takenOver, "DNSDomain": takenOver, "Tags": takenOver, "Shared": takenOver,
+		"PortSecurityEnabled": takenOver, "DNSDomain": takenOver, "Tags": takenOver, "Shared": takenOver, "SharedWith": takenOver,
 	}
 	full, bare := fullSpec(), samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "fd00:1::/64"}}
 	set, cleared := bare, fullSpec()
@@ -151,7 +152,7 @@ func TestPatchFor(t *testing.T) {
 	}
 	all := map[string]any{
 		"dnsNameservers": nil, "hostRoutes": nil, "enableDHCP": nil, "router": nil, "mtu": nil, "portSecurityEnabled": nil,
-		"dnsDomain": nil, "tags": nil, "shared": nil,
+		"dnsDomain": nil, "tags": nil, "shared": nil, "sharedWith": nil,
 	}
 	unset := map[string]any{"annotations": map[string]any{samplecrdv1.AnnotationAppliedTemplate: nil}}
 	tests := []struct {
@@ -198,7 +199,7 @@ func TestPatchFor(t *testing.T) {
 		{"its record was removed", aNetwork(follows, func(n *samplecrdv1.Network) { n.Annotations = nil }), follows,
 			map[string]any{"annotations": map[string]any{samplecrdv1.AnnotationAppliedTemplate: "shared"}}, map[string]any{}, "labels and annotations"},
 		{"no template any more", aNetwork(follows), without, unset, all,
-			"dnsDomain, dnsNameservers, enableDHCP, hostRoutes, mtu, portSecurityEnabled, router, shared, tags removed, because there is no template any more"},
+			"dnsDomain, dnsNameservers, enableDHCP, hostRoutes, mtu, portSecurityEnabled, router, shared, sharedWith, tags removed, because there is no template any more"},
 		{"there was no template", aNetwork(without, func(n *samplecrdv1.Network) { n.Spec = fullSpec(); n.Spec.CIDR, n.Spec.Gateway = "10.1.0.0/24", "" }), without, nil, nil, ""},
 	}
 	for _, tt := range tests {

@@ -226,6 +226,7 @@ func changes(cached, live *samplecrdv1.Network) (changed []string) {
 		{"status.subnetID", before.SubnetID != now.SubnetID},
 		{"status.subnets", !slices.Equal(before.Subnets, now.Subnets)},
 		{"status.router", !equality.Semantic.DeepEqual(before.Router, now.Router)},
+		{"status.sharedWith", !slices.Equal(before.SharedWith, now.SharedWith)},
 		{"status.cloud", before.Cloud != now.Cloud},
 		{"status.projectID", before.ProjectID != now.ProjectID},
 		{"status.region", before.Region != now.Region},

@@ -348,7 +348,7 @@ func TestChangesComparesAllThatADecisionRestsOn(t *testing.T) {
 	status := map[string]string{
 		"networkID": "status.networkID", "subnetID": "status.subnetID", "imported": "status.imported",
 		"cloud": "status.cloud", "projectID": "status.projectID", "region": "status.region",
-		"subnets": "status.subnets", "router": "status.router",
+		"subnets": "status.subnets", "router": "status.router", "sharedWith": "status.sharedWith",
 		// What Neutron has is read there. These only say what was seen last.
 		"observedGeneration": irrelevant, "cidr": irrelevant, "gateway": irrelevant, "mtu": irrelevant,
 		"conditions": irrelevant, "lastHandledReconcileAt": irrelevant,

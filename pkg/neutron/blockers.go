@@ -14,6 +14,8 @@ type blockers struct {
 	// subnets are the IDs of the subnets that they have addresses in; nil: any port of the network
 	// prevents the step.
 	subnets []string
+	// project is the ID of the project whose ports prevent it; "" for all.
+	project string
 	// except are the interfaces that the controller removes itself. They do not prevent it, nor do the
 	// ports that go with them.
 	except []Interface
@@ -37,6 +39,8 @@ func blockersOf(step Step, identity Identity, observed *Observed) (b blockers) {
 	case DeleteNetwork:
 		observed = observed.Keeping(s.Network.ID) // its interfaces go first
 		b = blockersOfNetwork(s.Network.ID)
+	case UnshareNetwork:
+		return blockers{op: "end sharing with project " + s.Share.ProjectID, network: observed.ID, project: s.Share.ProjectID}
 	default:
 		return blockers{}
 	}
@@ -67,12 +71,15 @@ func (b blockers) withoutInterfaces(identity Identity, observed *Observed) block
 }
 
 func (b blockers) equal(other blockers) bool {
-	return b.network == other.network && slices.Equal(b.subnets, other.subnets) && slices.EqualFunc(b.except, other.except, sameInterface)
+	return b.network == other.network && b.project == other.project && slices.Equal(b.subnets, other.subnets) && slices.EqualFunc(b.except, other.except, sameInterface)
 }
 
 // has reports whether the port prevents the step. The IPv6 subnets of a network share the port of a router:
 // it prevents the step too while it has the address of one that stays.
 func (b blockers) has(p Port) bool {
+	if b.project != "" && b.project != p.ProjectID {
+		return false
+	}
 	return p.NetworkID == b.network && (b.subnets == nil && len(p.FixedIPs) == 0 || slices.ContainsFunc(p.FixedIPs, func(ip FixedIP) bool {
 		isIn := b.subnets == nil || slices.Contains(b.subnets, ip.SubnetID)
 		isRemoved := func(i Interface) bool { return i.SubnetID == ip.SubnetID && p.GoesWith(i) }

@@ -264,10 +264,24 @@ type object = map[string]any
 // verbs are the words of messages for the requests of one object.
 var verbs = map[string]string{http.MethodPost: "create ", http.MethodPut: "update ", http.MethodGet: "get "}
 
+// nameIn returns the name that a collection of a path has in a body.
+func nameIn(collection string) string { return strings.ReplaceAll(collection, "-", "_") }
+
+// singular returns the name of one object of the collection in a body.
+func singular(collection string) string {
+	if stem, isY := strings.CutSuffix(nameIn(collection), "ies"); isY {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(nameIn(collection), "s")
+}
+
+// inWords returns a name of a path or a body as users read it.
+func inWords(name string) string { return strings.NewReplacer("-", " ", "_", " ").Replace(name) }
+
 // exchange makes a request whose answer is one object of the collection that begins the path. It is decoded directly: gophercloud's
 // own Create and Update decode it into a tree of values, encode that as JSON, and decode it again. revision is for send.
 func exchange[T item](ctx context.Context, c *Client, method string, fields object, revision *int, path ...string) (T, error) {
-	kind := strings.TrimSuffix(path[0], "s")
+	kind := singular(path[0])
 	var body any
 	if fields != nil {
 		body = object{kind: fields}
@@ -279,7 +293,7 @@ func exchange[T item](ctx context.Context, c *Client, method string, fields obje
 		err = c.unquoted(json.Unmarshal(text, &found))
 	}
 	id, _, _ := found.listed()
-	return found, wrapAnswer(verbs[method]+kind, err, id)
+	return found, wrapAnswer(verbs[method]+inWords(kind), err, id)
 }
 
 // send makes a request and decodes the answer. If revision is not nil, Neutron refuses the

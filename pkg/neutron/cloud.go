@@ -23,6 +23,7 @@ type Cloud struct {
 	waits    waits
 	routing  routing
 	imports  imports
+	sharing  sharing
 	recovery recovery
 }
 
@@ -83,12 +84,17 @@ func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Observ
 	all, known, err := c.observer.Get(identity.Owner.UID) // not known after a change whose outcome is not known
 	cached := all.of(identity)
 	isRouted := c.routing.need(identity, cached)
+	c.sharing.need(identity)
 	if read == Live {
 		c.waits.drop(identity.Owner.UID)
+		c.sharing.reveal(cached.ID)
 		return c.readNeutron(ctx, identity, isRouted)
 	}
 	isComplete := cached.RoutersKnown || !isRouted // a relist may have lacked the routers
-	if err != nil || cached.Exists() && isComplete {
+	if err == nil && cached.Exists() && isComplete {
+		return c.withShares(ctx, identity, cached)
+	}
+	if err != nil {
 		return cached, err
 	}
 	if known && read == CacheOnly && identity.Import == "" && cached.IsEmpty() {
@@ -104,6 +110,11 @@ func (c *Cloud) readNeutron(ctx context.Context, identity Identity, isRouted boo
 	networks, err := c.findNetworks(ctx, identity)
 	if err != nil {
 		return nil, err
+	}
+	if identity.IsShared && len(networks) > 0 {
+		if err := c.readShares(ctx, networks...); err != nil {
+			return nil, err
+		}
 	}
 	var routers []Router
 	if isRouted {
@@ -130,7 +141,7 @@ func (c *Cloud) findNetworks(ctx context.Context, identity Identity) (found []*N
 	if ReasonOf(err) == NotFound {
 		return nil, nil
 	}
-	if err != nil || identity.Import == "" && !identity.covers(network) {
+	if err != nil || identity.Import == "" && (!identity.covers(network) || c.client.isOfAnother(network)) {
 		return nil, err
 	}
 	return []*Network{network}, nil

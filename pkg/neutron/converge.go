@@ -159,7 +159,7 @@ func isOutdated(step Step, err error) bool {
 		return true
 	}
 	switch step.(type) {
-	case CreateSubnet:
+	case CreateSubnet, ShareNetwork: // Neutron answers 400 too if the network to share is gone
 		return reason == Invalid
 	case AttachSubnet:
 		return reason == InUse || reason == NotFound

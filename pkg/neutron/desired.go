@@ -26,6 +26,8 @@ type Desired struct {
 	Subnets []DesiredSubnet
 	// Router is nil if the Network declares none.
 	Router *DesiredRouter
+	// Projects are the IDs of the other projects that can use the network.
+	Projects []string
 	// Refused are fields that the Network does not declare, and whose default Neutron refuses to restore.
 	Refused map[subnetField]bool
 }
@@ -108,6 +110,9 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 	}
 	if spec.Router != nil {
 		desired.Router = &DesiredRouter{Name: name, Mark: mark, Spec: *spec.Router, ZoneHints: setOf(spec.Router.AvailabilityZoneHints)}
+	}
+	for _, share := range spec.SharedWith {
+		desired.Projects = append(desired.Projects, share.ProjectID)
 	}
 	if spec.CIDR != "" || spec.Import == nil {
 		if err := desired.add("spec", "", &spec.SubnetSpec); err != nil {
@@ -286,6 +291,12 @@ type Identity struct {
 	RouterRecorded bool
 	// RouterID is the ID of the router in the status. It is "" if the router is not created yet.
 	RouterID string
+	// IsShared means that the spec or the status has projects that the network is shared with, so that Neutron must be asked for them.
+	// For a deletion it does not matter.
+	IsShared bool
+	// SharedWith are the IDs of these projects in the status. The network is shared with no other one before that, and what it is
+	// shared with besides is somebody else's.
+	SharedWith []string
 	// Existing is the existing router that the spec names; nil if there is none. Declared is its ID,
 	// once the name is resolved. A status from a backup may not have it.
 	Existing *samplecrdv1.NeutronReference
@@ -302,6 +313,9 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		Routed:    network.Spec.Router != nil || network.Status.Router != nil,
 		ReadOnly:  network.IsObserved(),
 		Imported:  network.Status.Imported,
+
+		IsShared:   network.DeletionTimestamp.IsZero() && len(network.Spec.SharedWith)+len(network.Status.SharedWith) > 0,
+		SharedWith: network.Status.SharedWith,
 	}
 	if network.Spec.Import != nil {
 		identity.Import = network.Spec.Import.NetworkID

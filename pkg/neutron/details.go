@@ -139,7 +139,24 @@ func (c *Client) readDetails(ctx context.Context, networks []*NetworkDetails, su
 	if err := c.readSubnetDetails(ctx, networks, subnets); err != nil {
 		return err
 	}
+	if err := c.readAllShares(ctx, networksOf(networks)); err != nil {
+		return err
+	}
 	return c.readAllRouting(ctx, networks, ports)
+}
+
+// readAllShares adds with which projects the networks are shared, as far as the client can see that. In a cloud without RBAC policies
+// there are none.
+func (c *Client) readAllShares(ctx context.Context, networks []*Network) error {
+	filter := url.Values{}
+	if len(networks) == 1 {
+		filter.Set("object_id", networks[0].ID)
+	}
+	err := asUnserved(c.readShares(ctx, networks, filter))
+	if errorIn(err).isUnserved {
+		return nil
+	}
+	return err
 }
 
 func (l *listedDetails) details() *NetworkDetails {

@@ -30,6 +30,11 @@ func (v *View) Differences() (texts []string) {
 		differing := v.declared(changes(subnetTable, v.forExisting(subnet, existing), existing), existing)
 		texts = append(texts, describeDifferences(" of subnet "+subnet.CIDR.String(), differing)...)
 	}
+	for _, project := range v.Projects {
+		if v.Observed.SharesKnown && v.Observed.share(project) == nil {
+			texts = append(texts, fmt.Sprintf("the network is not shared with project %s, as far as the credentials can see", project))
+		}
+	}
 	return append(texts, v.routerDifferences()...)
 }
 

@@ -31,6 +31,7 @@
 //	place.go         the project and the region
 //	ports.go         Port, and which ports count
 //	routers.go       Router, its interfaces, floating IPs and quotas
+//	shares.go        Share, and requests of RBAC policies
 //	texts.go         the lists of a subnet in one canonical form each
 //	transport.go     how many requests at the same time, and for how long
 //	turn.go          a sync: its ID, and how long its requests may begin
@@ -77,6 +78,7 @@
 //	recovery.go       who waits for the end of an outage
 //	relist.go         the lists for the Observer
 //	routing.go        who needs routers, and what names lead to
+//	sharing.go        who shares networks with other projects
 //	take.go           the request of a step
 //	waits.go          who waits for ports, and lists of those ports
 //

@@ -7,7 +7,7 @@ import "slices"
 
 // Fields are all names that FieldsOf returns. They are label values of a metric.
 var Fields = slices.Concat(
-	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface},
+	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface, fieldShare, fieldObsoleteShare},
 	labelsIn(networkTable), labelsIn(subnetTable), labelsIn(routerTable),
 )
 
@@ -21,6 +21,8 @@ const (
 	fieldRouter           = "router"
 	fieldObsoleteRouter   = "obsolete router"
 	fieldInterface        = "router interface"
+	fieldShare            = "share"
+	fieldObsoleteShare    = "obsolete share"
 )
 
 // FieldsOf returns what the step repairs: what was missing, different or superfluous. Each name is one of Fields. A removal
@@ -44,7 +46,8 @@ type effect struct {
 	takesAway bool
 	// isRelease means that the step takes away what the spec no longer declares.
 	isRelease bool
-	// isLeftover means that the step deletes what is not connected to the network any more. Nothing depends on it.
+	// isLeftover means that the step deletes what is not connected to the network any more, or what only another project uses.
+	// Nothing depends on it.
 	isLeftover bool
 	// resource is what the step creates or deletes, by its name in quotas, and more is how many more there are afterwards.
 	resource string
@@ -92,6 +95,10 @@ func effectOf(step Step) effect {
 		return effect{takesAway: true, isRelease: len(s.Replaces) > 0, repairs: []string{fieldInterface}}
 	case DeleteRouter:
 		return effect{isRelease: true, isLeftover: true, resource: "router", more: -1, repairs: []string{fieldObsoleteRouter}}
+	case ShareNetwork: // with a project that the spec no longer names, it would stay shared
+		return effect{repairs: []string{fieldShare}}
+	case UnshareNetwork:
+		return effect{isRelease: true, isLeftover: true, repairs: []string{fieldObsoleteShare}}
 	case UnmarkSubnet, UnmarkRouter, UnmarkNetwork, UnmarkImport: // without the mark, nobody knows whose it was
 		return effect{}
 	}

@@ -95,10 +95,10 @@ type Error struct {
 	unsent bool
 	// status is the status code of the answer; 0 if there was none.
 	status int
-	// isUnserved means that the cloud has no routers, or none that the client may list.
+	// isUnserved means that the cloud has no such objects, or none that the client may list.
 	isUnserved bool
-	// conflict says more than the reason about an answer to add_router_interface.
-	conflict attachConflict
+	// conflict says more than the reason about an answer to add_router_interface, and about an RBAC policy.
+	conflict conflict
 }
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
@@ -175,7 +175,7 @@ const (
 )
 
 // interpret returns what an answer with an unexpected status code means, and its message.
-func interpret(answer gophercloud.ErrUnexpectedResponseCode) (reason ErrorReason, message string, _ attachConflict) {
+func interpret(answer gophercloud.ErrUnexpectedResponseCode) (reason ErrorReason, message string, _ conflict) {
 	errorType, message := neutronError(answer.Body)
 	if message == "" {
 		message = http.StatusText(answer.Actual)
@@ -186,6 +186,8 @@ func interpret(answer gophercloud.ErrUnexpectedResponseCode) (reason ErrorReason
 		return reason, message, addressTaken
 	case strings.Contains(message, alreadyAttached):
 		return reason, message, attachedAlready
+	case errorType == duplicatePolicy:
+		return reason, message, sharedAlready
 	}
 	return reason, message, none
 }
@@ -231,22 +233,25 @@ func interpretStatus(status int, errorType, message string) (ErrorReason, string
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", status, message))
 }
 
-// attachConflict is why a subnet cannot be attached to a router.
-type attachConflict int
+// conflict is why a subnet cannot be attached to a router, or a network not be shared.
+type conflict int
 
 const (
-	none attachConflict = iota
+	none conflict = iota
 	// attachedAlready: the router has a port on the subnet.
 	attachedAlready
 	// addressTaken: a port has the address of the subnet's gateway.
 	addressTaken
+	// sharedAlready: an RBAC policy lets the project use the network.
+	sharedAlready
 )
 
-// What Neutron answers for these (_check_for_dup_router_subnets and IpAddressAlreadyAllocated). The former has no type of
-// its own.
+// What Neutron answers for these (_check_for_dup_router_subnets, IpAddressAlreadyAllocated and DuplicateRbacPolicy). The first one
+// has no type of its own.
 const (
 	alreadyAttached  = "already has a port on subnet"
 	addressAllocated = "IpAddressAlreadyAllocated"
+	duplicatePolicy  = "DuplicateRbacPolicy"
 )
 
 // What Neutron answers if it has no free segment for another network (NoNetworkAvailable in neutron_lib), and
@@ -266,6 +271,7 @@ var conflicts = map[string]ErrorReason{
 	addressAllocated:                     InUse,
 	"IpAddressGenerationFailure":         InUse,
 	"InvalidSharedSetting":               InUse,
+	duplicatePolicy:                      InUse,
 	"OverlappingAllocationPools":         Invalid,
 	"GatewayConflictWithAllocationPools": Invalid,
 	"IpamValueInvalid":                   Invalid,
@@ -344,8 +350,8 @@ func withReason(err error, reason ErrorReason, insteadOf ...ErrorReason) error {
 	return err
 }
 
-// asUnserved returns the error of a list of routers, which follows one of networks that Neutron has answered. A 404 means that
-// Neutron has no routers, and Forbidden that the client may not list them.
+// asUnserved returns the error of a list, which follows one of networks that Neutron has answered. A 404 means that
+// Neutron has no such objects, and Forbidden that the client may not list them.
 func asUnserved(err error) error {
 	e := errorIn(err)
 	if isAway(err) || e.status != http.StatusNotFound && e.Reason != Forbidden {

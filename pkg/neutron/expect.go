@@ -14,6 +14,7 @@ const (
 	newSubnet  = "new-subnet-"
 	newRouter  = "new-router"
 	newPort    = "new-port-"
+	newShare   = "new-share-"
 )
 
 // overlay sets the fields of a request in an observed object, as Neutron does.
@@ -38,7 +39,7 @@ func overlayChanges(s *Subnet, changes []Change) {
 func (s CreateNetwork) expect(observed *Observed) *Observed {
 	next := *observed
 	overlay(&next.Network, creation(networkTable, &s.Network))
-	next.ID = newNetwork
+	next.ID, next.SharesKnown = newNetwork, true
 	return &next
 }
 
@@ -111,6 +112,14 @@ func (s AttachSubnet) expect(observed *Observed) *Observed {
 
 func (s DetachSubnet) expect(observed *Observed) *Observed {
 	return observed.withoutInterface(s.Router, s.Subnet)
+}
+
+func (s ShareNetwork) expect(observed *Observed) *Observed {
+	return observed.withShare(Share{ID: newShare + s.Project, NetworkID: observed.ID, ProjectID: s.Project})
+}
+
+func (s UnshareNetwork) expect(observed *Observed) *Observed {
+	return observed.withoutShare(s.Share.ID)
 }
 
 func (s ImportNetwork) expect(observed *Observed) *Observed {

@@ -328,6 +328,7 @@ func everyField() samplecrdv1.NetworkSpec {
 			Existing: &samplecrdv1.NeutronReference{Name: "router", ID: "r"}, AvailabilityZoneHints: []samplecrdv1.AvailabilityZone{"nova"}},
 		AvailabilityZoneHints: []samplecrdv1.AvailabilityZone{"nova"},
 		MTU:                   ptr.To[int32](1400), PortSecurityEnabled: ptr.To(false), DNSDomain: "example.org.", Tags: []samplecrdv1.Tag{"a"}, Shared: true, External: true,
+		SharedWith:          []samplecrdv1.Share{{ProjectID: "p"}},
 		Provider:            &samplecrdv1.ProviderSpec{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: ptr.To[int32](42)},
 		CloudCredentialsRef: &samplecrdv1.CloudCredentialsReference{SecretName: "s", CloudName: "c", ClusterCloudName: "a"},
 		DeletionPolicy:      samplecrdv1.DeletionRetain,
@@ -394,7 +395,7 @@ func inNeutronsTerms(t *testing.T, spec samplecrdv1.NetworkSpec) string {
 	network := declares("", "")
 	network.Spec = spec
 	desired := viewOf(t, network)
-	all := []any{creation(networkTable, &desired.Network), desired.Network.Tags, desired.Router.Spec, desired.Import, desired.ReadOnly}
+	all := []any{creation(networkTable, &desired.Network), desired.Network.Tags, desired.Projects, desired.Router.Spec, desired.Import, desired.ReadOnly}
 	for i := range desired.Subnets {
 		all = append(all, desired.Subnets[i].CIDR, creation(subnetTable, &desired.Subnets[i]))
 	}

@@ -51,6 +51,7 @@ func (f *foretelling) respec() {
 	}
 	s.MTU = one(f.Rand, nil, nil, new(int32(1400)))
 	s.Tags = one(f.Rand, nil, nil, []samplecrdv1.Tag{"a"}, []samplecrdv1.Tag{"b", "a"})
+	s.SharedWith = one(f.Rand, nil, nil, []samplecrdv1.Share{{ProjectID: "a"}}, []samplecrdv1.Share{{ProjectID: "b"}, {ProjectID: "project-2"}})
 	set := one(f.Rand, func(*samplecrdv1.NetworkSpec) {}, ownRouterOn(byName("public")), ownRouterOn(byName("public2")), existingRouter(byName("gate")),
 		existingRouter(byName("second")), existingRouter(byName("nowhere")))
 	set(s)
@@ -72,7 +73,15 @@ func (f *foretelling) disturb(t *testing.T) {
 	if len(n.Subnets) > 0 {
 		subnet = n.Subnets[f.IntN(len(n.Subnets))]
 	}
-	switch f.IntN(9) {
+	switch f.IntN(12) {
+	case 9:
+		_, _ = f.others.createShare(t.Context(), n.ID, one(f.Rand, "a", "c"))
+	case 10:
+		_, _ = f.admin.createShare(t.Context(), n.ID, one(f.Rand, "a", "b"))
+	case 11: // Neutron refuses it unless the network is shared with that project
+		if noError(t, f.others.sharesOf(t.Context(), n)); n.share("project-2") != nil {
+			post(t, f.admin, "port", object{"network_id": n.ID, "name": "theirs", "project_id": "project-2"})
+		}
 	case 0:
 		_ = f.others.DeleteSubnet(t.Context(), subnet.ID, nil) // Neutron refuses it if a router has it
 	case 1:

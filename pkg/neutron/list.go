@@ -159,7 +159,7 @@ func newListing[T item](c *Client, keep func(*T) bool) listing[T] {
 // It continues from the last item that it has read, and not at the URL in the answer: behind a
 // proxy, perhaps only the cloud itself can reach that URL, and the token could be sent anywhere.
 func (l *listing[T]) list(ctx context.Context, c *Client, collection string, fields []string, filter url.Values) error {
-	op := "list " + collection
+	op := "list " + inWords(collection)
 	query := url.Values{"fields": fields, "limit": {strconv.Itoa(pageSize)}}
 	maps.Copy(query, filter)
 	start, restarts := *l, 0
@@ -280,7 +280,7 @@ func (l *listing[T]) page(ctx context.Context, c *Client, collection string, que
 
 func (l *listing[T]) decode(d *json.Decoder, collection string) (more bool, err error) {
 	var links []gophercloud.Link
-	listed := false
+	name, listed := nameIn(collection), false
 	if err := expect(d, '{'); err != nil {
 		return false, err
 	}
@@ -288,11 +288,11 @@ func (l *listing[T]) decode(d *json.Decoder, collection string) (more bool, err 
 		key, err := d.Token()
 		switch {
 		case err != nil:
-		case key == collection && listed:
+		case key == name && listed:
 			err = errors.New("there are two lists")
-		case key == collection:
+		case key == name:
 			listed, err = true, l.decodeItems(d)
-		case key == collection+"_links":
+		case key == name+"_links":
 			err = d.Decode(&links)
 		default:
 			err = d.Decode(new(json.RawMessage))

@@ -191,6 +191,12 @@ func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, er
 	return networks, c.readAllSubnets(ctx, networks)
 }
 
+// isOfAnother reports whether the network belongs to another project than that of the token, which it is shared with.
+func (c *Client) isOfAnother(n *Network) bool {
+	place, _ := c.Place()
+	return n.IsForeign && place.Project != ""
+}
+
 // setForeign sets IsForeign. Without a session, which no request has, no network is foreign.
 func (c *Client) setForeign(n *Network) {
 	place, ok := c.Place()

@@ -73,7 +73,7 @@ func (unmetered) CountAuthenticationFailure()   {}
 // The parts of the names of operations.
 var (
 	// collections are those whose operations have a name.
-	collections = sets.New("networks", "subnets", "ports", "routers", "floatingips")
+	collections = sets.New("networks", "subnets", "ports", "routers", "floatingips", rbacPolicies)
 	// itemOperations and collectionOperations are the verbs of the operations on one item of a
 	// collection, and on the collection.
 	itemOperations       = map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodDelete: "delete"}
@@ -102,7 +102,7 @@ func operationOf(method, path string) string {
 	}
 	verb, object := collectionOperations[method], collection
 	if isItem || verb == "create" {
-		object = strings.TrimSuffix(collection, "s")
+		object = singular(collection)
 	}
 	if isItem {
 		verb = itemOperations[method]
@@ -110,7 +110,7 @@ func operationOf(method, path string) string {
 	if verb == "" {
 		return other
 	}
-	return verb + " " + object
+	return verb + " " + inWords(object)
 }
 
 const (

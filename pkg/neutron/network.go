@@ -43,6 +43,11 @@ type Network struct {
 	// Subnets are all subnets of the network, including unmanaged ones, ordered by ID.
 	Subnets []Subnet `json:"-"`
 
+	// Shares are the permissions of single projects to use the network, whoever has given them, ordered by project. SharesKnown means
+	// that they were read: they are, if a Network declares some.
+	Shares      []Share `json:"-"`
+	SharesKnown bool    `json:"-"`
+
 	// Interfaces are all connections of the subnets to routers, including those that the owner
 	// does not manage. See Observed.RoutersKnown.
 	Interfaces []Interface `json:"-"`
@@ -105,4 +110,6 @@ func (n *Network) hasInterfaceOf(router string) bool {
 }
 
 // copyRead copies what Neutron's answer to a change of the network does not contain.
-func (n *Network) copyRead(from *Network) { n.Subnets, n.Interfaces = from.Subnets, from.Interfaces }
+func (n *Network) copyRead(from *Network) {
+	n.Subnets, n.Interfaces, n.Shares, n.SharesKnown = from.Subnets, from.Interfaces, from.Shares, from.SharesKnown
+}

@@ -195,6 +195,22 @@ func (o *Observed) withoutInterface(router, subnet string) *Observed {
 	return &next
 }
 
+// withShare returns a copy in which the network is shared with the project too. Neutron increments the revision of the network.
+func (o *Observed) withShare(s Share) *Observed {
+	next := *o
+	next.Revision = nil
+	next.Shares = append(slices.Clone(o.Shares), s)
+	slices.SortFunc(next.Shares, compareShares)
+	return &next
+}
+
+func (o *Observed) withoutShare(id string) *Observed {
+	next := *o
+	next.Revision = nil
+	next.Shares = slices.DeleteFunc(slices.Clone(o.Shares), func(s Share) bool { return s.ID == id })
+	return &next
+}
+
 // sameObserved reports whether a and b are equal for the plan.
 func sameObserved(a, b *Observed) bool {
 	return same(&a.Network, &b.Network) && slices.EqualFunc(a.Duplicates, b.Duplicates, same) && slices.Equal(a.Routers, b.Routers)
@@ -204,7 +220,8 @@ func sameObserved(a, b *Observed) bool {
 // changes of fields that no spec has.
 func same(a, b *Network) bool {
 	if a.ID != b.ID || !equalFields(networkTable, a, b) || a.Tags != b.Tags || a.AdminDown != b.AdminDown ||
-		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || len(a.Subnets) != len(b.Subnets) {
+		!slices.EqualFunc(a.Interfaces, b.Interfaces, sameInterface) || len(a.Subnets) != len(b.Subnets) ||
+		a.SharesKnown != b.SharesKnown || !slices.Equal(a.Shares, b.Shares) {
 		return false
 	}
 	for i, s := range a.Subnets {

@@ -89,16 +89,52 @@ func (v *View) next() Step {
 			return step
 		}
 	}
-	if !v.Router.isResolved() {
-		return nil
-	}
 	if step := v.nextForRouter(); step != nil {
+		return step
+	}
+	if step := v.nextForShares(); step != nil || !v.Router.isResolved() {
 		return step
 	}
 	if len(obsolete) > 0 {
 		return v.removeSubnet(obsolete[0], nil)
 	}
 	return v.obsoleteRouter()
+}
+
+// nextForShares returns the next step from the projects that the network is shared with to the desired ones; nil if they match. What
+// neither the spec nor the status names is somebody else's. The network's own subnets and router come first, and what is no
+// longer declared goes afterwards: neither waits for another project.
+func (v *View) nextForShares() Step {
+	if !v.IsShared || !v.Observed.SharesKnown {
+		return nil
+	}
+	for _, project := range v.Projects {
+		if v.Observed.share(project) == nil {
+			return ShareNetwork{project}
+		}
+	}
+	for _, project := range v.SharedWith {
+		if s := v.Observed.share(project); s != nil && s.ID != "" && !slices.Contains(v.Projects, project) {
+			return UnshareNetwork{*s}
+		}
+	}
+	return nil
+}
+
+// CurrentProjects returns the projects for the status: those that the spec declares, and those that the status has as long as the network
+// is shared with them. Of a network that is only observed, the status stays as it is.
+func (v *View) CurrentProjects() []string {
+	if !v.IsShared || v.ReadOnly {
+		return v.SharedWith
+	}
+	projects := slices.Clone(v.Projects)
+	for _, project := range v.SharedWith {
+		if s := v.Observed.share(project); !v.Observed.SharesKnown || s != nil && s.ID != "" {
+			projects = append(projects, project)
+		}
+	}
+	slices.Sort(projects)
+	return slices.Compact(projects)
 }
 
 // networkChanges returns what must change in the network itself.

@@ -294,7 +294,7 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 }
 
 func TestWhatIsIrreversible(t *testing.T) {
-	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}, ImportNetwork{}, WithdrawImport{},
+	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}, ImportNetwork{}, WithdrawImport{}, ShareNetwork{}, UnshareNetwork{},
 		UnmarkNetwork{}, UnmarkImport{}, UnmarkSubnet{}, UnmarkRouter{}} {
 		equal(t, false, effectOf(step).isReversible)
 	}

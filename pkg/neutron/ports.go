@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-var portFields = []string{"id", "name", "device_owner", "device_id", "network_id", "fixed_ips"}
+var portFields = []string{"id", "name", "device_owner", "device_id", "network_id", "project_id", "fixed_ips"}
 
 // Port is a port that prevents a deletion.
 type Port struct {
@@ -22,6 +22,7 @@ type Port struct {
 	DeviceOwner string    `json:"device_owner"`
 	DeviceID    string    `json:"device_id"`
 	NetworkID   string    `json:"network_id"`
+	ProjectID   string    `json:"project_id"`
 	FixedIPs    []FixedIP `json:"fixed_ips"`
 }
 
@@ -32,7 +33,7 @@ type FixedIP struct {
 }
 
 func (p Port) listed() (string, []string, []string) {
-	texts := []string{p.Name, p.DeviceOwner, p.DeviceID, p.NetworkID}
+	texts := []string{p.Name, p.DeviceOwner, p.DeviceID, p.NetworkID, p.ProjectID}
 	for _, ip := range p.FixedIPs {
 		texts = append(texts, ip.SubnetID, ip.Address.Zone())
 	}

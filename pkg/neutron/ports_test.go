@@ -21,7 +21,7 @@ func TestPortsThatNeutronDeletesByItselfDoNotBlock(t *testing.T) {
 	noError(t, err)
 	equal(t, []Port{}, got)
 	id := makePort(t, c, network.ID, "web-0", "compute:nova")
-	port := Port{ID: id, Name: "web-0", DeviceOwner: "compute:nova", NetworkID: network.ID, FixedIPs: []FixedIP{{SubnetID: subnet.ID}}}
+	port := Port{ID: id, Name: "web-0", DeviceOwner: "compute:nova", NetworkID: network.ID, ProjectID: "project-1", FixedIPs: []FixedIP{{SubnetID: subnet.ID}}}
 	got, err = c.PortsOnNetworks(t.Context(), network.ID)
 	noError(t, err)
 	address := &got[0].FixedIPs[0].Address

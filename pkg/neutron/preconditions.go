@@ -58,9 +58,12 @@ var preconditions = []precondition{
 	before(plannedStep, "Neutron accepts the changed subnet", (*lookahead).checkUpdate),
 	before(plannedStep, "the router accepts the subnet", (*lookahead).checkAttachment),
 	before(plannedStep, "the availability zones of the router exist", (*lookahead).checkRouterZones),
-	// No joint plan has these two steps after another one, so these rows are for previews: Neutron itself checks them.
+	before(anyStep, "the network is shared with other projects than its own", (*lookahead).checkShare),
+	before(anyStep, "the policy still shares the network with the project", (*lookahead).checkOwnShare),
+	// No joint plan has these three steps after another one, so these rows are for previews: Neutron itself checks them.
 	before(plannedStep, "no ports are on the network that goes", (*lookahead).checkPortsOnNetwork),
 	before(plannedStep, "no other interfaces are on the router that goes", (*lookahead).checkDetached),
+	before(plannedStep, "the project that loses the network has no ports on it", (*lookahead).checkPortsOfProject),
 }
 
 // before returns the precondition of the steps of type S.
@@ -151,12 +154,16 @@ func (l *lookahead) checkZones(_ context.Context, s UpdateNetwork, _ *Observed) 
 }
 
 // checkBlockers fails with InUse if ports are on the subnets that go, or on the network that is deleted after them.
-// For the deletion of the network itself Neutron's answer is enough. For that of a subnet it is not: Neutron takes an IPv6
+// For the deletion of the network itself, and for the end of sharing, Neutron's answer is enough. For that of a subnet it is not: Neutron takes an IPv6
 // subnet away under ports that have chosen their addresses in it (SLAAC). A port that gets an address between the check and
 // the request can still lose it, because no request of Neutron's depends on the ports.
 func (l *lookahead) checkBlockers(ctx context.Context, step Step, _ *Observed) error {
 	ports := blockersOf(step, l.identity, l.observed)
-	if _, isWhole := step.(DeleteNetwork); isWhole || ports.op == "" {
+	switch step.(type) {
+	case DeleteNetwork, UnshareNetwork:
+		return nil
+	}
+	if ports.op == "" {
 		return nil
 	}
 	return l.checkPorts(ctx, l.identity.Owner.UID, ports)
@@ -275,6 +282,36 @@ func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Observed
 
 // checkPortsOnNetwork fails with InUse if ports are on the network, except for those that go with its interfaces.
 func (l *lookahead) checkPortsOnNetwork(ctx context.Context, s DeleteNetwork, _ *Observed) error {
+	return l.checkPorts(ctx, l.identity.Owner.UID, blockersOf(s, l.identity, l.observed))
+}
+
+// checkShare fails with Invalid if the project is the network's own one. Neutron accepts that, and shows the network as shared with
+// all then.
+func (l *lookahead) checkShare(_ context.Context, s ShareNetwork, _ *Observed) error {
+	if place, _ := l.client.Place(); place.Project != s.Project {
+		return nil
+	}
+	return &Error{Op: "spec.sharedWith", Reason: Invalid, Message: fmt.Sprintf("project %s is the network's own: remove it from the list", s.Project)}
+}
+
+// checkOwnShare reads the policies of the network. The request to delete one cannot have a revision, and another client may have
+// given the policy to another project.
+func (l *lookahead) checkOwnShare(ctx context.Context, s UnshareNetwork, _ *Observed) error {
+	now := l.observed.Network
+	if err := l.readShares(ctx, &now); err != nil {
+		return err
+	}
+	if share := now.share(s.Share.ProjectID); share == nil || *share != s.Share {
+		return &Error{Op: "end sharing", Reason: Stale, Message: "the network is no longer shared with project " + s.Share.ProjectID}
+	}
+	return nil
+}
+
+// checkPortsOfProject is checkPortsOnNetwork for the ports of one project. If all projects share the network, they may stay.
+func (l *lookahead) checkPortsOfProject(ctx context.Context, s UnshareNetwork, expected *Observed) error {
+	if expected.Shared {
+		return nil
+	}
 	return l.checkPorts(ctx, l.identity.Owner.UID, blockersOf(s, l.identity, l.observed))
 }
 

@@ -21,6 +21,9 @@ func (c *Cloud) list(ctx context.Context, cluster string) (map[types.UID]*Observ
 		return nil, err
 	}
 	owned := c.byOwner(cluster, networks)
+	if err := c.listShares(ctx, owned); err != nil {
+		return nil, err
+	}
 	if !c.routing.isNeeded() {
 		return joinRouting(owned, nil, nil, false), nil
 	}

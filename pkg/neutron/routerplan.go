@@ -10,11 +10,14 @@ import (
 )
 
 // nextForRouter returns the next step from the observed routers and interfaces to the desired ones,
-// nil if they match. All desired subnets exist, with their gateways.
+// nil if they match, or if it is not known which router is meant. All desired subnets exist, with their gateways.
 //
 // Only one interface on a subnet can have the address of its gateway. So all subnets are detached
 // from other routers before the first one is attached to the desired router.
 func (v *View) nextForRouter() Step {
+	if !v.Router.isResolved() {
+		return nil
+	}
 	target, step := v.targetRouter()
 	if step != nil {
 		return step

@@ -198,7 +198,7 @@ func (r *resource) syncOnce(t *testing.T, guard Guard) (*Observed, []Step, error
 		return nil, steps, err
 	}
 	r.Status.NetworkID, r.Status.Subnets, r.Status.Router = v.Observed.ID, nil, nil
-	r.Status.Imported = v.IsImported()
+	r.Status.Imported, r.Status.SharedWith = v.IsImported(), v.CurrentProjects()
 	for _, s := range v.Shown() {
 		r.Status.Subnets = append(r.Status.Subnets, samplecrdv1.SubnetStatus{ID: s.ID, RouterPortID: s.RouterPortID})
 	}

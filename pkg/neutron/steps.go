@@ -6,6 +6,7 @@ package neutron
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // A Step is one change in Neutron, as data. A new kind of change is one more type here, and:
@@ -130,8 +131,21 @@ type UnmarkImport struct {
 
 func (s UnmarkImport) String() string { return "ownership mark of network " + s.ID + " removed" }
 
-// isUnrecorded reports whether the step must wait for a write of the status: of the router, because what the step creates
-// could not be found if the spec changed right afterwards, or of an import, so that its event tells what differed before
+// ShareNetwork lets another project use the network.
+type ShareNetwork struct{ Project string }
+
+func (s ShareNetwork) String() string { return "network shared with project " + s.Project }
+
+// UnshareNetwork takes that from a project that the spec no longer names. It fails with InUse if that project has ports on the
+// network.
+type UnshareNetwork struct{ Share Share }
+
+func (s UnshareNetwork) String() string {
+	return "network no longer shared with project " + s.Share.ProjectID
+}
+
+// isUnrecorded reports whether the step must wait for a write of the status: of the router or of the project, because what the
+// step creates could not be found if the spec changed right afterwards, or of an import, so that its event tells what differed before
 // anything was changed.
 func (i Identity) isUnrecorded(step Step) bool {
 	switch s := step.(type) {
@@ -143,6 +157,10 @@ func (i Identity) isUnrecorded(step Step) bool {
 		}
 	case AttachSubnet:
 		if !i.RouterRecorded || !s.IsOwn && i.RouterID != s.Router {
+			return true
+		}
+	case ShareNetwork:
+		if !slices.Contains(i.SharedWith, s.Project) {
 			return true
 		}
 	}

@@ -67,6 +67,7 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 	switch s := step.(type) {
 	case CreateNetwork:
 		network, err := c.client.CreateNetwork(ctx, s.fields())
+		network.SharesKnown = identity.IsShared // with nobody
 		return observed.with(network), err
 	case UpdateNetwork:
 		network, err := c.client.UpdateNetwork(ctx, &observed.Network, update(s.Changes))
@@ -93,6 +94,12 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 	case DeleteSubnet:
 		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, blockersOf(s, identity, observed), guard, func() error {
 			return c.client.DeleteSubnet(ctx, s.ID, observed.subnet(s.ID).Revision)
+		})
+	case ShareNetwork:
+		return c.share(ctx, observed, s.Project)
+	case UnshareNetwork:
+		return s.expect(observed), c.tryDelete(ctx, identity.Owner.UID, blockersOf(s, identity, observed), guard, func() error {
+			return c.client.deleteShare(ctx, s.Share.ID)
 		})
 	case ImportNetwork:
 		return c.importNetwork(ctx, identity, observed)

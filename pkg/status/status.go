@@ -43,6 +43,8 @@ type Observation struct {
 	Subnets []neutron.CurrentSubnet
 	// Router is the router that the status names; nil if there is none.
 	Router *samplecrdv1.RouterStatus
+	// SharedWith are the projects for the status.
+	SharedWith []string
 	// TakenOver are the declared subnets that exist, if the network is imported.
 	TakenOver []neutron.CurrentSubnet
 	// Imported reports that the network of spec.import carries the Network's mark.
@@ -84,7 +86,7 @@ func Observing(v neutron.View) Observation {
 	if v.Observed == nil {
 		return Observation{}
 	}
-	o := Observation{Observed: v.Observed, Subnets: v.Shown(), Imported: v.IsImported(), IsObserved: v.ReadOnly}
+	o := Observation{Observed: v.Observed, Subnets: v.Shown(), SharedWith: v.CurrentProjects(), Imported: v.IsImported(), IsObserved: v.ReadOnly}
 	if v.Import == "" {
 		o.Unmanaged, o.UnmanagedInterfaces = v.Unmanaged(), v.UnmanagedInterfaces()
 	} else if !v.Imported || v.ReadOnly {
@@ -142,7 +144,7 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 	}
 	if o.Observed != nil {
 		status.NetworkID, status.Imported = o.Observed.ID, o.Imported
-		status.MTU = int32(o.Observed.MTU)
+		status.MTU, status.SharedWith = int32(o.Observed.MTU), o.SharedWith
 		status.SubnetID, status.CIDR, status.Gateway = "", "", ""
 		status.Subnets, status.Router = o.subnetStatuses(), o.Router
 	}
@@ -343,6 +345,7 @@ func Equal(a, b *samplecrdv1.NetworkStatus) bool {
 		a.MTU == b.MTU &&
 		slices.Equal(a.Subnets, b.Subnets) &&
 		equality.Semantic.DeepEqual(a.Router, b.Router) &&
+		slices.Equal(a.SharedWith, b.SharedWith) &&
 		a.LastHandledReconcileAt == b.LastHandledReconcileAt &&
 		slices.EqualFunc(a.Conditions, b.Conditions, equalConditions)
 }

@@ -87,6 +87,7 @@ func newManifest(n *neutron.NetworkDetails, name string, o Options) Manifest {
 	m.setNetwork(n)
 	m.setZones(n)
 	m.setTags(n)
+	m.setShares(n)
 	m.setSubnets(n)
 	m.commentOnNetwork(n)
 	m.commentOnRouters(n)
@@ -121,12 +122,14 @@ const (
 	maxDomain             = 255
 	maxTags, maxTag       = 50, 60
 	maxZones, maxAllZones = 10, 255
+	maxProjects           = 32
 	maxAdditionalSubnets  = 8
 	maxDNSNameservers     = 5
 	maxPools, maxRoutes   = 10, 20
 )
 
 var (
+	project        = regexp.MustCompile(`^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 	domain         = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+$`)
 	numericTopmost = regexp.MustCompile(`(^|[.])[0-9]+[.]$`)
 )
@@ -164,6 +167,17 @@ func (m *Manifest) setZones(n *neutron.NetworkDetails) {
 	}
 	for _, zone := range zones {
 		m.Network.Spec.AvailabilityZoneHints = append(m.Network.Spec.AvailabilityZoneHints, samplecrdv1.AvailabilityZone(zone))
+	}
+}
+
+// setShares declares the projects that the network is shared with, except those with an ID of another form, and the network's own.
+func (m *Manifest) setShares(n *neutron.NetworkDetails) {
+	for _, s := range n.Shares {
+		if s.ProjectID == n.Project || !project.MatchString(s.ProjectID) || len(m.Network.Spec.SharedWith) == maxProjects {
+			m.comment("shared with project %q; the API accepts at most %d other projects, and only IDs of 32 hexadecimal digits or UUIDs, in lower case", s.ProjectID, maxProjects)
+			continue
+		}
+		m.Network.Spec.SharedWith = append(m.Network.Spec.SharedWith, samplecrdv1.Share{ProjectID: s.ProjectID})
 	}
 }
 

@@ -74,7 +74,8 @@ func TestManifest(t *testing.T) {
 		{"all fields of a network", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.PortSecurity, n.DNSDomain, n.Shared, n.Tags = ptr.To(false), "example.org.", true, neutron.NewTags("b", "a")
 			n.ZoneHints = neutron.NewTags("nova", "az2")
-		}, usual + mtu + "  portSecurityEnabled: false\n  dnsDomain: example.org.\n  tags:\n  - a\n  - b\n  shared: true\n  availabilityZoneHints:\n  - az2\n  - nova\n", ""},
+			n.Shares = []neutron.Share{{ProjectID: "0123456789abcdef0123456789abcdef"}}
+		}, usual + mtu + "  portSecurityEnabled: false\n  dnsDomain: example.org.\n  tags:\n  - a\n  - b\n  shared: true\n  sharedWith:\n  - projectID: 0123456789abcdef0123456789abcdef\n  availabilityZoneHints:\n  - az2\n  - nova\n", ""},
 		{"a cloud without port security and MTU", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.PortSecurity, n.PortSecurityEnabled, n.MTU = nil, false, 0
 		}, usual, ""},
@@ -139,10 +140,12 @@ router: r2 is attached to 10.0.0.0/24; to declare it, add to the spec: router: {
 		{"what the API refuses of a network", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.MTU, n.DNSDomain, n.Tags = 67, "Example.Org.", neutron.NewTags("a,b", "c")
 			n.ZoneHints = neutron.NewTags(" a", "b")
+			n.Shares = []neutron.Share{{ProjectID: "all of them"}}
 		}, usual, `mtu: 67; the API accepts 68 to 65535
 dns_domain: "Example.Org."; the API accepts only a domain name in lower case with a dot at its end
 availability_zone_hints: [" a" "b"]; the API accepts at most 10, of 255 characters together, and no blank or control character at the start or end of one
-tags: ["a,b" "c"]; the API accepts no empty tag, and no comma, control character, or blank at the start or end of one`},
+tags: ["a,b" "c"]; the API accepts no empty tag, and no comma, control character, or blank at the start or end of one
+shared with project "all of them"; the API accepts at most 32 other projects, and only IDs of 32 hexadecimal digits or UUIDs, in lower case`},
 		{"what the API refuses of a subnet", func(_ *neutron.NetworkDetails, s *neutron.Subnet) {
 			s.Gateway = netip.MustParseAddr("10.1.0.1")
 			s.Pools = "10.0.0.1-10.0.0.254"

@@ -17,12 +17,14 @@ type network struct {
 	standard
 	adminStateUp, shared, external bool
 	portSecurity                   bool
-	mtu                            int
-	dnsDomain                      string
-	subnets                        []string
-	zoneHints                      []string
-	networkType, physical          string
-	segment                        int // 0: none
+	// sharedWith are the IDs of the projects that the network is shared with, besides shared, which is with all.
+	sharedWith            []string
+	mtu                   int
+	dnsDomain             string
+	subnets               []string
+	zoneHints             []string
+	networkType, physical string
+	segment               int // 0: none
 	// isDefault: the answer has is_default, as for an admin's new network and an external one.
 	isDefault bool
 }
@@ -51,7 +53,7 @@ func (n *neutron) networkKind() *kind[*network] {
 	return (&kind[*network]{
 		neutron: n, title: "Network", items: n.networks, attrs: networkAttributes(),
 		visible: func(c caller, o *network) bool {
-			return c.admin || o.project == c.project || o.shared || o.external
+			return c.admin || o.project == c.project || o.admits(c.project) || o.external
 		},
 		owned:  func(c caller, o *network) bool { return c.admin || o.project == c.project },
 		create: createNetwork,
@@ -71,7 +73,8 @@ func networkAttributes() []*attribute[*network] {
 		{name: "subnets", get: func(n *network) any { return n.subnets }},
 		{name: "admin_state_up", flags: onPost | onPut | filter | sortable | boolean, check: truth, get: func(n *network) any { return n.adminStateUp }},
 		{name: "status", flags: filter | sortable, get: func(*network) any { return "ACTIVE" }},
-		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared }},
+		{name: "shared", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.shared },
+			getFor: func(c caller, n *network) any { return n.admits(c.project) }},
 		{name: "router:external", flags: onPost | onPut | filter | boolean | adminSets, check: truth, def: false, get: func(n *network) any { return n.external }},
 		{name: "is_default", flags: onPost | onPut | adminSets, check: truth, def: false, get: showDefault},
 		{name: "segments", flags: onPost | onPut | adminSets},
@@ -121,6 +124,8 @@ func createNetwork(t *tx, v values) (*network, *failure) {
 		return nil, err
 	}
 	store(t, t.networks, n)
+	t.setPolicy(n, accessAsShared, n.shared)
+	t.setPolicy(n, accessAsExternal, n.external)
 	shown := *n
 	shown.isDefault = t.request.caller.admin
 	return &shown, nil
@@ -292,7 +297,12 @@ func updateNetwork(t *tx, old *network, v values) (*network, *failure) {
 			return nil, err
 		}
 	}
-	return &n, t.checkSharing(old, &n)
+	if err := t.checkSharing(old, &n); err != nil {
+		return nil, err
+	}
+	t.setPolicy(&n, accessAsShared, n.shared)
+	t.setPolicy(&n, accessAsExternal, n.external)
+	return &n, nil
 }
 
 // checkSharing refuses to take a network from the other projects that use it.
@@ -322,7 +332,7 @@ func (t *tx) changeSegment(n *network, segment int) *failure {
 // usedByOthers reports whether projects other than the owner's have ports on the network.
 func (t *tx) usedByOthers(n *network) bool {
 	return slices.ContainsFunc(t.ports.in(n.id), func(p *port) bool {
-		return p.project != n.project && !strings.HasPrefix(p.deviceOwner, "network:")
+		return p.project != n.project && !slices.Contains(n.sharedWith, p.project) && !strings.HasPrefix(p.deviceOwner, "network:")
 	})
 }
 
@@ -351,6 +361,9 @@ func removeNetwork(t *tx, n *network) *failure {
 	for _, id := range n.subnets {
 		discard(t, t.subnets, id)
 	}
+	for _, p := range t.rbacPolicies.in(n.id) {
+		discard(t, t.rbacPolicies, p.id)
+	}
 	discard(t, t.networks, n.id)
 	return nil
 }
@@ -362,9 +375,9 @@ func (n *neutron) admitToNetwork(resource string) func(caller, values) *failure 
 		id := given(v, "network_id", "")
 		net, ok := n.networks.byID[id]
 		switch {
-		case !ok || net.project != c.project && !net.shared && !net.external:
+		case !ok || net.project != c.project && !net.admits(c.project) && !net.external:
 			return missing("Network", id)
-		case net.project == c.project || net.shared:
+		case net.project == c.project || net.admits(c.project):
 			return nil
 		}
 		return &failure{http.StatusForbidden, "HTTPForbidden",

@@ -14,26 +14,28 @@ import (
 // newNeutron returns an empty network service with the options' quotas.
 func newNeutron(o Options) *neutron {
 	n := &neutron{
-		now:         o.Now,
-		newID:       o.NewID,
-		pageLimit:   o.PageLimit,
-		mtu:         o.MTU,
-		networks:    newCollection[*network](),
-		subnets:     newCollection[*subnet](),
-		ports:       newCollection[*port](),
-		routers:     newCollection[*router](),
-		floatingIPs: newCollection[*floatingIP](),
-		quotas:      map[string]map[string]int{},
+		now:          o.Now,
+		newID:        o.NewID,
+		pageLimit:    o.PageLimit,
+		mtu:          o.MTU,
+		networks:     newCollection[*network](),
+		subnets:      newCollection[*subnet](),
+		ports:        newCollection[*port](),
+		routers:      newCollection[*router](),
+		floatingIPs:  newCollection[*floatingIP](),
+		rbacPolicies: newCollection[*rbacPolicy](),
+		quotas:       map[string]map[string]int{},
 	}
 	for _, p := range o.Projects {
 		n.quotas[p.ID] = maps.Clone(p.Quota)
 	}
 	n.resources = map[string]resource{
-		"networks":    n.networkKind(),
-		"subnets":     n.subnetKind(),
-		"ports":       n.portKind(),
-		"routers":     n.routerKind(),
-		"floatingips": n.floatingIPKind(),
+		"networks":      n.networkKind(),
+		"subnets":       n.subnetKind(),
+		"ports":         n.portKind(),
+		"routers":       n.routerKind(),
+		"floatingips":   n.floatingIPKind(),
+		"rbac-policies": n.rbacPolicyKind(),
 	}
 	n.addExternalNetwork(o)
 	return n
@@ -131,6 +133,7 @@ var extensions = func() (all []map[string]any) {
 		{"provider", "Provider Network"},
 		{"quotas", "Quota management support"},
 		{"quota_details", "Quota details management support"},
+		{"rbac-policies", "RBAC Policies"},
 		{"revision-if-match", "If-Match constraints based on revision_number"},
 		{"router", "Neutron L3 Router"},
 		{"router_availability_zone", "Router Availability Zone"},
@@ -163,17 +166,13 @@ func serveExtensions(r *request, rest []string) *answer {
 }
 
 // quotaNames are the resources that the real Neutron counts with the ML2 plug-in and the router
-// service. Subnet pools and RBAC policies do not exist here; their limits can be set but limit
-// nothing.
+// service. Subnet pools do not exist here; their limit can be set but limits nothing.
 var quotaNames = []string{"network", "subnet", "port", "router", "floatingip", "subnetpool", "rbac_policy"}
 
 // quota returns a project's limit; -1: unlimited, the default.
 func (n *neutron) quota(project, name string) int {
 	if limit, ok := n.quotas[project][name]; ok {
 		return limit
-	}
-	if name == "rbac_policy" {
-		return 10 // Neutron's default; it counts nothing here
 	}
 	return -1
 }
@@ -278,6 +277,7 @@ func (n *neutron) quotaDetails(project string) *answer {
 	used := map[string]int{
 		"network": n.networks.count[project], "subnet": n.subnets.count[project], "port": n.ports.count[project],
 		"router": n.routers.count[project], "floatingip": n.floatingIPs.count[project],
+		"rbac_policy": n.rbacPolicies.count[project],
 	}
 	details := map[string]any{}
 	for _, name := range quotaNames {

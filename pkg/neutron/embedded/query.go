@@ -71,6 +71,9 @@ func (k *kind[T]) parseLimit(q url.Values) (int, *failure) {
 	if err != nil || limit < 0 {
 		return 0, badResource("limit", fmt.Sprintf("Limit must be an integer 0 or greater and not '%s'", q.Get("limit")))
 	}
+	if k.noPages {
+		return 0, nil
+	}
 	if k.pageLimit > 0 && (limit == 0 || limit > k.pageLimit) {
 		limit = k.pageLimit
 	}

@@ -39,6 +39,8 @@ type attribute[T object] struct {
 	flags flags
 	// get returns the value that is shown; nil: never shown.
 	get func(T) any
+	// getFor is get if what is shown depends on who asks; nil: it does not.
+	getFor func(caller, T) any
 	// check converts and validates a value from a request; nil: accepted as it is.
 	check func(name string, v any) (any, *failure)
 	// def is the value that a member may send on creation, although only an admin may set
@@ -91,6 +93,8 @@ type kind[T object] struct {
 	forbid func(v values, action string) *failure
 	// noBulk: several cannot be created at once.
 	noBulk bool
+	// noPages: a list has all items, whatever the limit of the request and that of the operator.
+	noPages bool
 	// matchFirst: If-Match is checked before update is called, not after it.
 	matchFirst bool
 	// copy returns a copy, for a change of the standard attributes.
@@ -521,10 +525,20 @@ func (k *kind[T]) shown(c caller, fields []string) []*attribute[T] {
 			continue
 		}
 		if len(fields) == 0 || slices.Contains(fields, a.name) {
-			show = append(show, a)
+			show = append(show, a.shownTo(c))
 		}
 	}
 	return show
+}
+
+// shownTo returns the attribute as the caller sees it.
+func (a *attribute[T]) shownTo(c caller) *attribute[T] {
+	if a.getFor == nil {
+		return a
+	}
+	shown := *a
+	shown.get = func(o T) any { return a.getFor(c, o) }
+	return &shown
 }
 
 func (k *kind[T]) single(status int, r *request, o T) *answer {

@@ -81,7 +81,7 @@ type Project struct {
 	Password string
 	// Admin gives the user the role admin, which can see every project.
 	Admin bool
-	// Quota limits the number of a project's resources, by "network", "subnet" and "port".
+	// Quota limits the number of a project's resources, by "network", "subnet", "port" and "rbac_policy".
 	// A missing entry, or -1, means unlimited.
 	Quota map[string]int
 }
@@ -277,7 +277,7 @@ func (s *Server) Versions() map[string]int64 {
 	defer n.mu.RUnlock()
 	return map[string]int64{
 		"networks": n.networks.version, "subnets": n.subnets.version, "ports": n.ports.version,
-		"routers": n.routers.version, "floatingips": n.floatingIPs.version,
+		"routers": n.routers.version, "floatingips": n.floatingIPs.version, "rbac-policies": n.rbacPolicies.version,
 	}
 }
 

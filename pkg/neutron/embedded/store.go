@@ -23,7 +23,7 @@ type standard struct {
 
 func (s *standard) std() *standard { return s }
 
-// object is a *network, a *subnet, a *port, a *router or a *floatingIP.
+// object is a *network, a *subnet, a *port, a *router, a *floatingIP or an *rbacPolicy.
 type object interface {
 	std() *standard
 	// parent returns the ID of the object's network; "" for a network and a router.
@@ -106,9 +106,11 @@ type neutron struct {
 	ports       *collection[*port]
 	routers     *collection[*router]
 	floatingIPs *collection[*floatingIP]
-	quotas      map[string]map[string]int
-	segment     int
-	distributed bool // see SetDistributed
+	// rbacPolicies are those of networks.
+	rbacPolicies *collection[*rbacPolicy]
+	quotas       map[string]map[string]int
+	segment      int
+	distributed  bool // see SetDistributed
 }
 
 // tx is one atomic change of the store. The write lock is held throughout.

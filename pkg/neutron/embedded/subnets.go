@@ -65,7 +65,7 @@ func (n *neutron) subnetKind() *kind[*subnet] {
 		// A subnet that an admin created is hidden from the network's owner.
 		visible: func(c caller, o *subnet) bool {
 			net := n.networks.byID[o.networkID]
-			return c.admin || o.project == c.project || net != nil && net.shared
+			return c.admin || o.project == c.project || net != nil && net.admits(c.project)
 		},
 		owned: func(c caller, o *subnet) bool {
 			net := n.networks.byID[o.networkID]

@@ -79,6 +79,11 @@ func (s source) network() *neutron.NetworkDetails {
 		},
 		Project: s.one([]string{"", "project-1", "project-2"}), SubnetDetails: map[string]neutron.SubnetDetails{},
 	}
+	for _, project := range []string{"project-1", "a0000000000000000000000000000001", "b0000000-0000-0000-0000-000000000002", "x\ny"} {
+		if s.rarely() {
+			n.Shares = append(n.Shares, neutron.Share{ID: s.id(), NetworkID: n.ID, ProjectID: project})
+		}
+	}
 	if s.rarely() {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = "vlan", s.one(texts), s.IntN(5000)
 		n.Segments, n.QoSPolicy, n.AdminDown, n.VLANTransparent = s.IntN(3), s.one(texts), true, ptr.To(true)

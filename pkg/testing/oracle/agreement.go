@@ -32,6 +32,8 @@ func (r *Rules) Disagreements(networks []*samplecrdv1.Network, now *Snapshot, ma
 		default:
 			if got, want := r.observed(n, now), r.wanted(n, now); got != want {
 				all = append(all, fmt.Sprintf("%s (%s):\n  want %s\n  got  %s\n  %+v", who, n.UID, want, got, n.Status.Conditions))
+			} else if wrong := r.wrongShares(n, now); wrong != "" {
+				all = append(all, fmt.Sprintf("%s (%s): %s", who, n.UID, wrong))
 			}
 		}
 	}
@@ -130,6 +132,27 @@ func readiness(n *samplecrdv1.Network) string {
 func isReady(n *samplecrdv1.Network, reason string) bool {
 	ready := meta.FindStatusCondition(n.Status.Conditions, samplecrdv1.ConditionReady)
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.Reason == reason && len(n.Status.Conditions) == 1 && n.Status.ObservedGeneration == n.Generation
+}
+
+// wrongShares compares the projects that the network is shared with, and those of the status, with the declared ones. Strangers may
+// share it with others, and so may Networks that had imported the network before.
+func (r *Rules) wrongShares(n *samplecrdv1.Network, now *Snapshot) string {
+	var declared []string
+	for _, share := range n.Spec.SharedWith {
+		declared = append(declared, share.ProjectID)
+		if _, isShared := now.ShareOf(n.Status.NetworkID, share.ProjectID); !isShared {
+			return "the network is not shared with project " + share.ProjectID
+		}
+	}
+	for _, share := range now.Shares {
+		if n.Spec.Import == nil && share.isShared() && share.NetworkID == n.Status.NetworkID && !slices.Contains(declared, share.Project) && !r.IsStrange(share.ID) {
+			return "the network is still shared with project " + share.Project
+		}
+	}
+	if slices.Sort(declared); !slices.Equal(declared, n.Status.SharedWith) {
+		return fmt.Sprintf("the status has the projects %q, and the spec %q", n.Status.SharedWith, declared)
+	}
+	return ""
 }
 
 // via describes the routers of a subnet, without those of strangers that no spec can name.

@@ -30,6 +30,7 @@ type Deed struct {
 	network     string // that a user has created, and that the deed is about
 	address     string // of the interface that is removed
 	zones       string // of the router
+	project     string // that the network is shared with
 	addressMode string // of an IPv6 subnet
 	raMode      string
 	isOwn       bool // the router
@@ -53,6 +54,8 @@ const (
 	DeletesRouter Kind = "deletes a router"
 	Attaches      Kind = "attaches a subnet"
 	Detaches      Kind = "detaches a subnet"
+	Shares        Kind = "shares a network"
+	Unshares      Kind = "ends the sharing of a network"
 )
 
 // body is that of a request to Neutron, as far as it matters.
@@ -72,6 +75,7 @@ type body struct {
 		} `json:"external_gateway_info"`
 		ZoneHints []string `json:"availability_zone_hints"`
 	}
+	Share Share `json:"rbac_policy"`
 }
 
 // DeedOf returns what a request to Neutron does, and what is wrong about it whatever the specs say; "" if nothing is. now is
@@ -83,7 +87,7 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 	var b body
 	_ = json.Unmarshal(content, &b) // a deletion has none
 	isInterface := strings.HasSuffix(action, "_router_interface")
-	if r.IsStrange(id) && !isInterface {
+	if r.IsStrange(id) && !isInterface && collection != "rbac-policies" { // such a policy may be declared later
 		return d, "it is a stranger's"
 	}
 	switch method + " " + collection {
@@ -91,6 +95,10 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 		d.Kind, d.UID = Creates, MarkOf(r.Cluster, ptr.Deref(b.Network.Description, ""))
 	case "PUT networks", "DELETE networks":
 		return d, r.completeNetwork(d, now, id, action, b)
+	case "POST rbac-policies":
+		return d, r.onShare(d, now, Shares, b.Share)
+	case "DELETE rbac-policies":
+		return d, r.onShare(d, now, Unshares, now.Shares[id])
 	case "POST subnets":
 		return d, r.onNetwork(d, now, b.Subnet.NetworkID)
 	case "PUT subnets":
@@ -196,6 +204,18 @@ func (r *Rules) onNetwork(d *Deed, now *Snapshot, id string) string {
 		return "the network is not the controller's"
 	}
 	return ""
+}
+
+// onShare completes a Deed about an RBAC policy.
+func (r *Rules) onShare(d *Deed, now *Snapshot, kind Kind, share Share) string {
+	if share.NetworkID == "" || now.Networks[share.NetworkID].ID == "" {
+		return "" // it is gone already
+	}
+	d.Kind, d.project = kind, share.Project
+	if !share.isShared() {
+		return "it is no policy for one project"
+	}
+	return r.onNetwork(d, now, share.NetworkID)
 }
 
 // onLegacy completes a Deed about a network that a user has created. It is for the one Network whose tag it has.

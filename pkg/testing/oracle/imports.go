@@ -120,6 +120,9 @@ func (r *Rules) wrongImport(n *samplecrdv1.Network, network *Network, now *Snaps
 			return fmt.Sprintf("want the tags %q, got %q", want, got)
 		}
 	}
+	if wrong := r.wrongShares(n, now); wrong != "" {
+		return wrong
+	}
 	for _, s := range meaning.SubnetsOf(&n.Spec) {
 		if s.CIDR == "" {
 			continue

@@ -61,6 +61,9 @@ func (r *Rules) Permits(n *samplecrdv1.Network, d *Deed) bool {
 func (r *Rules) permitsOnSubnet(n *samplecrdv1.Network, d *Deed, isRemoval bool) bool {
 	isDeleted, declared := n.DeletionTimestamp != nil, declaredSubnet(n, d.CIDR)
 	switch {
+	case d.Kind == Shares || d.Kind == Unshares: // nothing but the status says whose a policy is
+		isRecorded := slices.Contains(n.Status.SharedWith, d.project)
+		return !isDeleted && hasFinalizer(n) && isRecorded && sharesWith(n, d.project) == (d.Kind == Shares)
 	case d.Kind == CreatesRouter:
 		return !isDeleted && hasFinalizer(n) && r.declaresRouter(n, d)
 	case d.Kind == Attaches:
@@ -102,6 +105,10 @@ func (r *Rules) permitsOnImport(n *samplecrdv1.Network, d *Deed) bool {
 
 func hasFinalizer(n *samplecrdv1.Network) bool {
 	return slices.Contains(n.Finalizers, samplecrdv1.Finalizer)
+}
+
+func sharesWith(n *samplecrdv1.Network, project string) bool {
+	return slices.Contains(n.Spec.SharedWith, samplecrdv1.Share{ProjectID: project})
 }
 
 func declaredSubnet(n *samplecrdv1.Network, cidr string) *samplecrdv1.SubnetSpec {

@@ -36,6 +36,15 @@ type (
 		} `json:"external_gateway_info"`
 		ZoneHints []string `json:"availability_zone_hints"`
 	}
+	// Share is an RBAC policy that shares a network with a project.
+	Share struct {
+		ID        string
+		NetworkID string `json:"object_id"`
+		Project   string `json:"target_tenant"`
+		// Creator is the project that has created the policy, and Action is access_as_shared for one that matters here.
+		Creator string `json:"project_id"`
+		Action  string
+	}
 	// Subnet is a subnet.
 	Subnet = subnets.Subnet
 	// Interface is a port that joins a router to subnets.
@@ -56,6 +65,7 @@ type Snapshot struct {
 	Networks map[string]Network
 	Subnets  map[string]Subnet
 	Routers  map[string]Router
+	Shares   map[string]Share
 	// Interfaces are those of each subnet, by their IDs.
 	Interfaces map[string][]Interface
 }
@@ -86,6 +96,11 @@ func (s *Snapshot) Update(get func(path string, answer any) error, isHalf func(p
 			return nil, err
 		}
 	}
+	if hasChanged("rbac-policies") {
+		if next.Shares, err = all(get, "rbac-policies", shareFields, func(s Share) string { return s.ID }); err != nil {
+			return nil, err
+		}
+	}
 	if hasChanged("ports") {
 		interfaces, err := all(get, "ports", interfaceFields, func(i Interface) string { return i.PortID })
 		if err != nil {
@@ -108,6 +123,7 @@ const (
 	networkFields = "id name description project_id router:external admin_state_up revision_number tags availability_zone_hints mtu dns_domain port_security_enabled"
 	subnetFields  = "id name description network_id cidr gateway_ip dns_nameservers allocation_pools host_routes enable_dhcp ipv6_address_mode ipv6_ra_mode"
 	routerFields  = "id name description admin_state_up external_gateway_info availability_zone_hints"
+	shareFields   = "id object_id target_tenant project_id action"
 	// of the ports that are a router's interfaces
 	interfaceFields = "id device_id fixed_ips&device_owner=network:router_interface"
 )
@@ -119,11 +135,24 @@ func all[T any](get func(string, any) error, collection, fields string, id func(
 		return nil, fmt.Errorf("look at Neutron: %w", err)
 	}
 	byID := map[string]T{}
-	for _, item := range answer[collection] {
+	for _, item := range answer[strings.ReplaceAll(collection, "-", "_")] {
 		byID[id(item)] = item
 	}
 	return byID, nil
 }
+
+// ShareOf returns the policy that shares the network with the project, if there is one.
+func (s *Snapshot) ShareOf(network, project string) (Share, bool) {
+	for _, share := range s.Shares {
+		if share.isShared() && share.NetworkID == network && share.Project == project {
+			return share, true
+		}
+	}
+	return Share{}, false
+}
+
+// isShared reports whether the policy is for ports of one project.
+func (s Share) isShared() bool { return s.Action == "access_as_shared" && s.Project != "*" }
 
 // MarkOf returns the UID in the description, if it is a mark of the cluster; "" if it is none.
 func MarkOf(cluster, description string) string {

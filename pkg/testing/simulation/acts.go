@@ -44,6 +44,7 @@ var kinds = map[string]struct {
 	"change the gateway":  {8, editSpec(changeGateway)},
 	"change fields":       {8, editSpec(changeFields)},
 	"change the router":   {12, editSpec(changeRouter)},
+	"change the sharing":  {6, edit(changeSharing)},
 	"change everything":   {3, editSpec(changeEverything)},
 	"change the policy":   {3, edit(changePolicy)},
 	"pause":               {2, annotate(samplecrdv1.AnnotationPaused, "true")},
@@ -77,6 +78,9 @@ var kinds = map[string]struct {
 	"drift":                  {10, (*World).drift},
 	"a detachment":           {3, (*World).detach},
 	"a deletion by hand":     {2, (*World).deleteByHand},
+	"shared by others":       {4, (*World).shareByOthers},
+	"a port of others":       {3, (*World).addPortOfOthers},
+	"no longer shared":       {3, (*World).unshareByHand},
 	"switched off":           {2, (*World).switchOff},
 	"switched on":            {2, (*World).switchOn},
 
@@ -321,6 +325,9 @@ func randomSpec(w *World, s *slot, r *rand.Rand) samplecrdv1.NetworkSpec {
 		changeFields(w, s, r, n)
 	}
 	changeRouter(w, s, r, n)
+	if r.IntN(4) == 0 {
+		changeSharing(w, s, r, n)
+	}
 	if r.IntN(8) == 0 {
 		changePolicy(w, s, r, n)
 	}
@@ -413,6 +420,18 @@ func changeRouter(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 		n.Spec.Router.AvailabilityZoneHints = [][]samplecrdv1.AvailabilityZone{nil, nil, {"nova"}, {"nova", "az2"}}[r.IntN(4)]
 	}
 	makeConsistent(n)
+}
+
+// others are the projects that Networks are shared with: one that exists, and some that do not.
+var others = []string{elsewhere, "a", "b"}
+
+func changeSharing(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	n.Spec.SharedWith = nil
+	for _, project := range others {
+		if r.IntN(2) == 0 {
+			n.Spec.SharedWith = append(n.Spec.SharedWith, samplecrdv1.Share{ProjectID: project})
+		}
+	}
 }
 
 func changePolicy(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {

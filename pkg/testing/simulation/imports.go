@@ -61,8 +61,10 @@ func importSpec(w *World, s *slot, r *rand.Rand) samplecrdv1.NetworkSpec {
 }
 
 // changeImport changes one field of a Network that imports its network.
-func changeImport(_ *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
-	switch r.IntN(7) {
+func changeImport(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	switch r.IntN(8) {
+	case 7:
+		changeSharing(w, s, r, n)
 	case 0, 1:
 		n.Spec.ManagementPolicy = []samplecrdv1.ManagementPolicy{"", samplecrdv1.ManagementManaged, samplecrdv1.ManagementObserve}[r.IntN(3)]
 	case 2:

@@ -281,6 +281,9 @@ func (w *World) planned() (all []string) {
 		for i, p := range previews {
 			n := networks[i]
 			isRefused := n.Spec.Import != nil && !meta.IsStatusConditionTrue(n.Status.Conditions, samplecrdv1.ConditionReady)
+			if w.isHidden(n) {
+				continue // a new process does not know that the network is shared already
+			}
 			if p.Steps > 0 || (p.Err != nil) != isRefused {
 				all = append(all, fmt.Sprintf("the preview of %s/%s: %s, %v", n.Namespace, n.Name, p.Text, p.Err))
 			}

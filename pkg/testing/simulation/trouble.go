@@ -37,7 +37,7 @@ func (w *World) takeNeutronAway(_ *slot, r *rand.Rand) {
 // lackList makes Neutron refuse the lists of one collection.
 func (w *World) lackList(_ *slot, r *rand.Rand) {
 	w.set(func() {
-		w.lacking, w.lackingUntil = []string{"routers", "ports", "subnets"}[r.IntN(3)], until(r, 90)
+		w.lacking, w.lackingUntil = []string{"routers", "ports", "subnets", "rbac-policies"}[r.IntN(4)], until(r, 90)
 		w.log("Neutron does not list %s", w.lacking)
 	})
 }
@@ -121,6 +121,12 @@ func (w *World) tidyForgotten() {
 	for _, n := range w.all() {
 		if !w.forgot[string(n.UID)] {
 			continue
+		}
+		for id, share := range now.Shares {
+			isDeclared := slices.Contains(n.Spec.SharedWith, samplecrdv1.Share{ProjectID: share.Project})
+			if share.NetworkID == n.Status.NetworkID && !isDeclared && !w.isStrange(id) {
+				_ = w.cloud.byAdmin(http.MethodDelete, "rbac-policies/"+id, nil, nil)
+			}
 		}
 		for _, s := range now.Subnets {
 			network := now.Networks[s.NetworkID].Description
@@ -314,12 +320,55 @@ func (w *World) addPort(s *slot, r *rand.Rand) {
 	}
 }
 
+// shareByOthers shares the slot's network with a project, by hand or as an administrator.
+func (w *World) shareByOthers(s *slot, r *rand.Rand) {
+	network, _ := w.networkOf(s)
+	policy := object{"object_type": "network", "object_id": network, "action": "access_as_shared", "target_tenant": append(others, "c")[r.IntN(len(others)+1)]}
+	user := []string{"samplecrd", "admin"}[r.IntN(2)]
+	var answer struct {
+		Policy struct{ ID string } `json:"rbac_policy"`
+	}
+	if network != "" && w.cloud.send(user, http.MethodPost, "rbac-policies", object{"rbac_policy": policy}, &answer) == nil {
+		w.strange.Store(answer.Policy.ID, true)
+	}
+}
+
+// isHidden reports whether an administrator has shared the network with a project that the spec has. The project of the network does
+// not see that.
+func (w *World) isHidden(n *samplecrdv1.Network) bool {
+	now := w.cloud.snapshot()
+	return slices.ContainsFunc(n.Spec.SharedWith, func(declared samplecrdv1.Share) bool {
+		share, isShared := now.ShareOf(n.Status.NetworkID, declared.ProjectID)
+		return isShared && share.Creator != now.Networks[n.Status.NetworkID].ProjectID
+	})
+}
+
+// addPortOfOthers creates a port of another project on the slot's network, if it is shared with that project.
+func (w *World) addPortOfOthers(s *slot, _ *rand.Rand) {
+	network, _ := w.networkOf(s)
+	var answer struct{ Port struct{ ID string } }
+	if network != "" && w.cloud.send(elsewhere, http.MethodPost, "ports", object{"port": object{"network_id": network}}, &answer) == nil {
+		w.strange.Store(answer.Port.ID, true)
+		w.ports = append(w.ports, answer.Port.ID)
+	}
+}
+
+// unshareByHand ends what the project of the slot's network shares with another one.
+func (w *World) unshareByHand(s *slot, _ *rand.Rand) {
+	network, _ := w.networkOf(s)
+	for id, share := range w.cloud.snapshot().Shares {
+		if share.NetworkID == network && share.Creator == w.cloud.snapshot().Networks[network].ProjectID {
+			_ = w.cloud.byAdmin(http.MethodDelete, "rbac-policies/"+id, nil, nil)
+		}
+	}
+}
+
 func (w *World) removePorts(_ *slot, _ *rand.Rand) {
 	for _, id := range w.floatingIPs {
 		_ = w.cloud.do(http.MethodDelete, "floatingips/"+id, nil, nil)
 	}
 	for _, id := range w.ports {
-		_ = w.cloud.do(http.MethodDelete, "ports/"+id, nil, nil)
+		_ = w.cloud.byAdmin(http.MethodDelete, "ports/"+id, nil, nil)
 	}
 	w.floatingIPs, w.ports = nil, nil
 }

@@ -44,11 +44,11 @@ type Actor struct {
 
 // Irreversible are the requests that no later sync can repair, as TakeJournal returns them.
 var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subnets/ID",
-	"POST routers", "DELETE routers/ID", "PUT routers/ID/add_router_interface", "PUT routers/ID/remove_router_interface"}
+	"POST rbac-policies", "DELETE rbac-policies/ID", "POST routers", "DELETE routers/ID", "PUT routers/ID/add_router_interface", "PUT routers/ID/remove_router_interface"}
 
 // deletions are the names of the Scenarios with a Network that is being deleted.
 var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
-	deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
+	deletedShared, deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
 	importDeleted, importRetained, importLeft, oldMarkDeleted, vanishedAndDeleted}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.

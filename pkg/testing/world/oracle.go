@@ -98,6 +98,11 @@ func (w *World) checkProtected(violate func(format string, args ...any)) {
 			violate("a network of another owner was changed (-before +after):\n%s", diff)
 		}
 	}
+	for id, network := range w.strangersShares {
+		if _, isThere := w.shares()[id]; !isThere && w.hasNetwork(network) {
+			violate("a share of another owner is gone")
+		}
+	}
 	for id, before := range w.protectedRouters {
 		if diff := gocmp.Diff(before, w.describeRouter(id)); diff != "" {
 			violate("a router of another owner was changed (-before +after):\n%s", diff)
@@ -131,7 +136,7 @@ func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec)
 			observed = o
 		}
 	}
-	return append(lines, fmt.Sprintf("%s of %s:%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), meaning.WantedNetwork(want, observed.Network)))
+	return append(lines, fmt.Sprintf("%s of %s:%s%s%s", n.Status.NetworkID, n.UID, strings.Join(subnets, ""), meaning.WantedNetwork(want, observed.Network), wantedShares(want)))
 }
 
 // wantedZones describes the availability zones that the router of the status must have: any if the spec declares none.
@@ -150,7 +155,7 @@ func (w *World) wantedZones(n *samplecrdv1.Network, declared *samplecrdv1.Router
 func (w *World) wantStatus(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec) samplecrdv1.NetworkStatus {
 	w.t.Helper()
 	status := *n.Status.DeepCopy()
-	status.Subnets, status.Router = nil, nil
+	status.Subnets, status.Router, status.SharedWith = nil, nil, projectsOf(want)
 	for _, s := range meaning.SubnetsOf(want) {
 		cidr, gateway := meaning.CIDRAndGateway(&s.SubnetSpec)
 		id := w.findSubnet(n.Status.NetworkID, cidr)
@@ -222,6 +227,7 @@ func (w *World) CheckRestored(restored *samplecrdv1.Network, before []string) (v
 	if restored.DeletionTimestamp != nil {
 		return w.Check(nil, others...)
 	}
+	w.forget(restored)
 	return w.Check(&restored.Spec, others...)
 }
 
@@ -258,7 +264,7 @@ func (w *World) Owned() (lines []string) {
 		}
 		subnets := w.describeSubnets(n)
 		slices.Sort(subnets)
-		lines = append(lines, line+strings.Join(subnets, "")+meaning.ObservedNetwork(n.Network))
+		lines = append(lines, line+strings.Join(subnets, "")+meaning.ObservedNetwork(n.Network)+w.sharesOf(n.ID))
 	}
 	for _, r := range w.ownRouters() {
 		lines = append(lines, w.routerLine(r))

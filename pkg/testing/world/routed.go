@@ -113,8 +113,8 @@ const (
 var (
 	allRetained = []string{retained, retainedWithRouter, retainedAtExisting}
 	// forgetful are the Scenarios in which only the status says that the interface on a user's router
-	// is the controller's.
-	forgetful = []string{otherExisting, existingRouterRemoved, existingToOwn, deletedAtExisting}
+	// is the controller's, or what the network is shared with.
+	forgetful = []string{otherExisting, existingRouterRemoved, existingToOwn, deletedAtExisting, otherProjects, noProjects, shareStays, otherCIDRAndProject}
 )
 
 // Forgets reports whether the Network leaves a user's router, or comes to one. Then there are backups

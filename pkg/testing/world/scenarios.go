@@ -95,7 +95,7 @@ const (
 )
 
 // Scenarios are all that users do, as far as it makes a difference.
-var Scenarios = append(slices.Clone(plain), routed...)
+var Scenarios = slices.Concat(plain, routed, sharedScenarios)
 
 // plain are the Scenarios without routers.
 var plain = []Scenario{

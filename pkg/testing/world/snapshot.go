@@ -23,7 +23,7 @@ import (
 type Snapshot map[string]map[string]any
 
 // collections are those of a Snapshot.
-var collections = []string{"networks", "subnets", "ports", "routers", "floatingips"}
+var collections = []string{"networks", "subnets", "ports", "routers", "floatingips", "rbac-policies"}
 
 // Snapshot returns what Neutron has now.
 func (w *World) Snapshot() Snapshot {
@@ -32,7 +32,7 @@ func (w *World) Snapshot() Snapshot {
 	for _, collection := range collections {
 		var list map[string][]map[string]any
 		w.send(w.adminClient(), http.MethodGet, collection, nil, &list)
-		for _, object := range list[collection] {
+		for _, object := range list[strings.ReplaceAll(collection, "-", "_")] {
 			s[collection+"/"+object["id"].(string)] = object
 		}
 	}

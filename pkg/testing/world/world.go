@@ -90,6 +90,10 @@ type World struct {
 	// protected describes the networks that must not change, by their ID; protectedRouters the
 	// routers.
 	protected, protectedRouters map[string]string
+	// strangersShares has the networks of the policies of ShareByHand, by the IDs of these.
+	strangersShares map[string]string
+	// forgotten are the projects that a backup does not know. See forget.
+	forgotten []string
 	// strangersBefore are the interfaces on protected networks.
 	strangersBefore []string
 }
@@ -104,7 +108,7 @@ func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	t.Cleanup(func() { _ = server.Close() })
 	w := &World{
 		Kube: fake.NewClientset(), Secrets: kubefake.NewClientset(), Events: record.NewFakeRecorder(1000), Neutron: server,
-		t: t, watched: make(chan struct{}, 100), protected: map[string]string{}, protectedRouters: map[string]string{},
+		t: t, watched: make(chan struct{}, 100), protected: map[string]string{}, protectedRouters: map[string]string{}, strangersShares: map[string]string{},
 		addresses: map[string][]ports.IP{}, interfaceOwner: "network:router_interface",
 	}
 	w.notifyOfWatches()

@@ -37,8 +37,8 @@ type Network struct {
 	//
 	// A field that is not set means Neutron's default, and the controller restores the default if
 	// another client changes it. This does not hold for availabilityZoneHints, mtu,
-	// portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the
-	// controller leaves them alone.
+	// portSecurityEnabled, provider, sharedWith and tags: if they are not set, the controller leaves
+	// alone what the cloud or another client chooses.
 	// Neutron's field description is not here, because it carries the ownership mark.
 	//
 	// For a Network that imports its network, a field that is not set stays as it was found.
@@ -145,6 +145,18 @@ type NetworkSpec struct {
 	//
 	// +optional
 	Shared bool `json:"shared,omitempty"`
+
+	// sharedWith are the projects that can use the network beside its own, in any order. They see it
+	// under its ID and can have ports in it. Neutron accepts any ID, and does not check that there is
+	// such a project. The network's own project is refused. If a project is removed later, the
+	// controller ends the sharing as soon as that project has no ports in the network. With whom
+	// somebody else has shared the network is left alone, unless the spec names that project too.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=projectID
+	// +kubebuilder:validation:MaxItems=32
+	SharedWith []Share `json:"sharedWith,omitempty"`
 
 	// external makes the network one that routers can have their gateway in. The default is
 	// false. Neutron's default policy allows only administrators to set it to true.
@@ -439,6 +451,16 @@ type NeutronReference struct {
 	ID string `json:"id,omitempty"`
 }
 
+// Share names a project that the network is shared with.
+type Share struct {
+	// projectID is the ID of the project in Keystone.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be the ID of a project, 32 hexadecimal digits or a UUID in lower case: openstack project show -f value -c id NAME prints it",messageExpression="self == '*' ? 'must be the ID of one project: shared, and not sharedWith, shares the network with all projects' : 'must be the ID of a project, 32 hexadecimal digits or a UUID in lower case: openstack project show -f value -c id NAME prints it'",rule="self.matches('^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$')"
+	ProjectID string `json:"projectID"`
+}
+
 // ProviderSpec says how the cloud carries a network. Neutron changes only the segmentation ID
 // of a VLAN.
 //
@@ -604,6 +626,13 @@ type NetworkStatus struct {
 	// changed in between.
 	// +optional
 	Router *RouterStatus `json:"router,omitempty"`
+
+	// sharedWith are the IDs of the projects that the spec shares the network with, or has shared it
+	// with while that has not ended. The controller writes a project here before it shares the network
+	// with it: what Neutron has of it carries no ownership mark.
+	// +optional
+	// +listType=atomic
+	SharedWith []string `json:"sharedWith,omitempty"`
 
 	// lastHandledReconcileAt is the last value of the annotation
 	// samplecrd.k8s.io/reconcile-requested-at that the controller has handled.

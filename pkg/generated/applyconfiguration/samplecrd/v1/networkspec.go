@@ -52,6 +52,12 @@ type NetworkSpecApplyConfiguration struct {
 	// shared makes the network usable in all projects. The default is false. Neutron's default
 	// policy allows only administrators to set it to true.
 	Shared *bool `json:"shared,omitempty"`
+	// sharedWith are the projects that can use the network beside its own, in any order. They see it
+	// under its ID and can have ports in it. Neutron accepts any ID, and does not check that there is
+	// such a project. The network's own project is refused. If a project is removed later, the
+	// controller ends the sharing as soon as that project has no ports in the network. With whom
+	// somebody else has shared the network is left alone, unless the spec names that project too.
+	SharedWith []ShareApplyConfiguration `json:"sharedWith,omitempty"`
 	// external makes the network one that routers can have their gateway in. The default is
 	// false. Neutron's default policy allows only administrators to set it to true.
 	External *bool `json:"external,omitempty"`
@@ -228,6 +234,19 @@ func (b *NetworkSpecApplyConfiguration) WithTags(values ...samplecrdv1.Tag) *Net
 // If called multiple times, the Shared field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithShared(value bool) *NetworkSpecApplyConfiguration {
 	b.Shared = &value
+	return b
+}
+
+// WithSharedWith adds the given value to the SharedWith field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SharedWith field.
+func (b *NetworkSpecApplyConfiguration) WithSharedWith(values ...*ShareApplyConfiguration) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSharedWith")
+		}
+		b.SharedWith = append(b.SharedWith, *values[i])
+	}
 	return b
 }
 

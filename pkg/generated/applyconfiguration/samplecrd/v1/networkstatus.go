@@ -50,6 +50,10 @@ type NetworkStatusApplyConfiguration struct {
 	// before it creates a router or connects a subnet, so that it finds both when the spec has
 	// changed in between.
 	Router *RouterStatusApplyConfiguration `json:"router,omitempty"`
+	// sharedWith are the IDs of the projects that the spec shares the network with, or has shared it
+	// with while that has not ended. The controller writes a project here before it shares the network
+	// with it: what Neutron has of it carries no ownership mark.
+	SharedWith []string `json:"sharedWith,omitempty"`
 	// lastHandledReconcileAt is the last value of the annotation
 	// samplecrd.k8s.io/reconcile-requested-at that the controller has handled.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
@@ -163,6 +167,16 @@ func (b *NetworkStatusApplyConfiguration) WithSubnets(values ...*SubnetStatusApp
 // If called multiple times, the Router field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithRouter(value *RouterStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
 	b.Router = value
+	return b
+}
+
+// WithSharedWith adds the given value to the SharedWith field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SharedWith field.
+func (b *NetworkStatusApplyConfiguration) WithSharedWith(values ...string) *NetworkStatusApplyConfiguration {
+	for i := range values {
+		b.SharedWith = append(b.SharedWith, values[i])
+	}
 	return b
 }
 
