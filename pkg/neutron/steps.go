@@ -130,9 +130,9 @@ type UnmarkImport struct {
 
 func (s UnmarkImport) String() string { return "ownership mark of network " + s.ID + " removed" }
 
-// isUnrecorded reports whether the step must wait for a write of the status: of the router, because what the step creates
-// could not be found if the spec changed right afterwards, or of an import, so that its event tells what differed before
-// anything was changed.
+// isUnrecorded reports whether the step must wait for a write of the status: of the router or its routes, because what the
+// step creates could not be found if the spec changed right afterwards, or of an import, so that its event tells what differed
+// before anything was changed.
 func (i Identity) isUnrecorded(step Step) bool {
 	switch s := step.(type) {
 	case ImportNetwork, WithdrawImport:
@@ -143,6 +143,10 @@ func (i Identity) isUnrecorded(step Step) bool {
 		}
 	case AttachSubnet:
 		if !i.RouterRecorded || !s.IsOwn && i.RouterID != s.Router {
+			return true
+		}
+	case SetRoutes:
+		if s.Routes.without(i.Routes) != "" {
 			return true
 		}
 	}
@@ -164,6 +168,29 @@ type UpdateRouter struct {
 }
 
 func (s UpdateRouter) String() string { return describe(s.Changes) }
+
+// SetRoutes replaces the routes of a router of the Network's own. Neutron accepts no routes in the request that creates the
+// router, and later only those whose next hop is in a subnet of the router.
+type SetRoutes struct {
+	Router string
+	Routes Routes
+	// Before are those that were observed.
+	Before Routes
+}
+
+func (s SetRoutes) String() string { return Change{Label: fieldRoutes, Value: s.Routes}.String() }
+
+// RemoveRoutes removes routes of a router of the Network's own, and no others. They lead through a subnet that is detached
+// next: Neutron refuses that as long as there are such routes.
+type RemoveRoutes struct {
+	Routes Routes
+	// Detach is the step that the routes are in the way of. What prevents it prevents this step too.
+	Detach DetachSubnet
+}
+
+func (s RemoveRoutes) String() string {
+	return fmt.Sprintf("routes %s of router %s removed", s.Routes, s.Detach.Router)
+}
 
 // AttachSubnet attaches a subnet to a router, or confirms that it is attached.
 type AttachSubnet struct {

@@ -108,6 +108,20 @@ func (h *History) Since(reads Reads, uid types.UID) (versions []*samplecrdv1.Net
 	return versions
 }
 
+// all returns all versions of the owner; nil stands for one that is gone.
+func (h *History) all(uid types.UID) (versions []*samplecrdv1.Network) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, i := range h.byUID[uid] {
+		n := h.versions[i].network
+		if h.versions[i].isGone && !h.versions[i].isBypassed {
+			n = nil
+		}
+		versions = append(versions, n)
+	}
+	return versions
+}
+
 // Ever reports whether a version of any Network was so.
 func (h *History) Ever(is func(n *samplecrdv1.Network) bool) bool {
 	h.mu.Lock()
@@ -149,6 +163,9 @@ func (r *Rules) Judge(h *History, process string, reads Reads, d *Deed) string {
 		return what + " without an owner"
 	}
 	versions := h.Since(reads, types.UID(d.UID))
+	if d.Kind == RemovesRoutes { // a later sync puts back what the spec declares
+		versions = h.all(types.UID(d.UID))
+	}
 	if len(versions) == 0 {
 		return what + " of " + d.UID + " without a read of it before"
 	}

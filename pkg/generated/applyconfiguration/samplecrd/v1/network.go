@@ -31,8 +31,8 @@ type NetworkApplyConfiguration struct {
 	//
 	// A field that is not set means Neutron's default, and the controller restores the default if
 	// another client changes it. This does not hold for availabilityZoneHints, mtu,
-	// portSecurityEnabled, provider and tags: the cloud chooses them if they are not set, and the
-	// controller leaves them alone.
+	// portSecurityEnabled, provider, tags and router.routes: the controller leaves them alone if
+	// they are not set.
 	// Neutron's field description is not here, because it carries the ownership mark.
 	//
 	// For a Network that imports its network, a field that is not set stays as it was found.
