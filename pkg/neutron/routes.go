@@ -38,10 +38,15 @@ func (i Identity) freeing(observed *Observed, step Step) Step {
 	if router == nil || !router.isOwnedBy(i.Owner) {
 		return step
 	}
-	if routes := router.Routes.through(s.CIDR).that(i.mayRemove); routes != "" {
+	routes := router.Routes.that(i.mayRemove)
+	through := routes.through(s.CIDR)
+	switch {
+	case through == "":
+		return step
+	case s.IsRemoval && len(observed.Duplicates) == 0: // the router goes too, and Neutron can refuse the rest
 		return RemoveRoutes{Routes: routes, Detach: s}
 	}
-	return step
+	return RemoveRoutes{Routes: through, Detach: s}
 }
 
 // mayRemove reports whether the owner may remove the route from a router of its own.

@@ -115,14 +115,16 @@ func TestThePlanOfRoutes(t *testing.T) {
 }
 
 func TestARemovalRemovesTheRoutesOfTheOwner(t *testing.T) {
-	observed := connected(has(ours("a", "10.0.0.0/24", "10.0.0.1")), leading(router("r", "public"), toA+", "+toA2), joins("r", "a", "10.0.0.1"))
+	const outside = "10.97.0.0/16 via 198.18.0.7" // Neutron refuses it with the rest if somebody has cleared the gateway
+	observed := connected(has(ours("a", "10.0.0.0/24", "10.0.0.1")), leading(router("r", "public"), outside+", "+toA2+", "+toA), joins("r", "a", "10.0.0.1"))
 	for _, test := range []struct {
 		identity Identity
 		want     string
 	}{
 		{Identity{Owner: owner}, "subnet 10.0.0.0/24 detached from router r"},
 		{Identity{Owner: owner, Routes: toA}, "routes " + string(toA) + " of router r removed"},
-		{Identity{Owner: owner, AllRoutes: true}, "routes " + string(toA2+", "+toA) + " of router r removed"},
+		{Identity{Owner: owner, Routes: outside}, "subnet 10.0.0.0/24 detached from router r"},
+		{Identity{Owner: owner, AllRoutes: true}, "routes " + string(outside+", "+toA2+", "+toA) + " of router r removed"},
 	} {
 		step := NextRemoval(test.identity, observed, false)
 		equal(t, test.want, step.String())
@@ -130,6 +132,9 @@ func TestARemovalRemovesTheRoutesOfTheOwner(t *testing.T) {
 			equal(t, true, remove.Detach.IsRemoval)
 		}
 	}
+	twice := *observed
+	twice.Duplicates = []*Network{{ID: "m"}} // it can be attached to the router, which stays
+	equal(t, "routes "+string(toA2+", "+toA)+" of router r removed", NextRemoval(Identity{Owner: owner, AllRoutes: true}, &twice, false).String())
 	equal(t, "ownership mark of subnet 10.0.0.0/24 removed", NextRemoval(Identity{Owner: owner, AllRoutes: true}, observed, true).String())
 }
 
