@@ -5,8 +5,13 @@ package neutron
 
 import (
 	"fmt"
+	"net/http"
+	"net/netip"
 	"slices"
 	"testing"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 // Routes through the subnets of the tests.
@@ -222,4 +227,88 @@ func TestTheRoutesOfTheStatus(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { equal(t, test.want, at(test.view, test.have).KnownRoutes()) })
 	}
+}
+
+// declareRoutes returns a change of a spec to routes by these next hops; nil: none is declared.
+func declareRoutes(hops []string) edit {
+	return func(s *samplecrdv1.NetworkSpec) {
+		s.Router.Routes = nil
+		if hops != nil {
+			s.Router.Routes = []samplecrdv1.HostRoute{}
+		}
+		for _, hop := range hops {
+			destination := "10.99.0.0/16"
+			if netip.MustParseAddr(hop).Is6() {
+				destination = "fd99::/64"
+			}
+			s.Router.Routes = append(s.Router.Routes, samplecrdv1.HostRoute{Destination: destination, NextHop: samplecrdv1.IPAddress(hop)})
+		}
+	}
+}
+
+func TestRoutesInNeutron(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")), declareRoutes([]string{"10.0.0.7"}))
+	routes := func() []string { return c.own()[0].Routes }
+	r.synced(t)
+	equal(t, []string{string(toA)}, routes())
+	equal(t, []samplecrdv1.RouteStatus{{Destination: "10.99.0.0/16", NextHop: "10.0.0.7"}}, r.Status.Router.Routes)
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+
+	id := c.own()[0].ID
+	put(t, c.others, "router", id, object{"routes": toA2})
+	noError(t, c.Observer().Relist(t.Context()))
+	equal(t, []string{"PUT routers"}, c.calls(func() { r.synced(t) }))
+	equal(t, []string{string(toA)}, routes())
+
+	r.Spec.Gateway = "10.0.0.9"
+	var interrupts []string
+	for _, step := range r.preview(t) {
+		equal(t, "", step.Blocked)
+		interrupts = append(interrupts, step.Text+": "+step.Interrupts)
+	}
+	equal(t, []string{
+		"routes 10.99.0.0/16 via 10.0.0.7 of router " + id + " removed: no traffic over these routes until they are set again",
+		"subnet 10.0.0.0/24 detached from router " + id + ": no traffic through a router until the subnet is attached again",
+		"gateway 10.0.0.1 → 10.0.0.9: ", "subnet 10.0.0.0/24 attached to router " + id + ": ",
+		"router routes none → 10.99.0.0/16 via 10.0.0.7: ",
+	}, interrupts)
+	r.synced(t)
+	equal(t, []string{string(toA)}, routes())
+
+	declareRoutes([]string{"10.0.0.7", "10.66.0.7"})(&r.Spec)
+	err := r.err(t)
+	wantError(t, Error{Op: "spec.router.routes", Reason: Invalid, Message: "no subnet of this Network has the next hop 10.66.0.7: Invalid format for routes: " +
+		"[{'destination': '10.99.0.0/16', 'nexthop': '10.0.0.7'}, {'destination': '10.99.0.0/16', 'nexthop': '10.66.0.7'}], the nexthop is not connected with router"}, err)
+	equal(t, []string{string(toA)}, routes())
+
+	declareRoutes(nil)(&r.Spec)
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+	put(t, c.others, "router", id, object{"routes": toA2 + ", " + toA}) // no list shows that
+	r.Spec.Router = nil
+	equal(t, InUse, ReasonOf(r.err(t)))
+	equal(t, []string{string(toA2), string(toA)}, routes())
+	put(t, c.others, "router", id, object{"routes": toA})
+	r.synced(t)
+	equal(t, 0, len(c.own()))
+}
+
+// Without the routes in the status, the controller does not know that it has set them.
+func TestTheAnswerThatSetsRoutesIsLost(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")))
+	r.synced(t)
+	declareRoutes([]string{"10.0.0.7"})(&r.Spec)
+	c.SetFault(func(request *http.Request) *embedded.Fault {
+		if request.Method == http.MethodPut {
+			return &embedded.Fault{After: true, Drop: true}
+		}
+		return nil
+	})
+	equal(t, Unavailable, ReasonOf(r.err(t)))
+	c.SetFault(nil)
+	equal(t, []string{string(toA)}, c.own()[0].Routes)
+	r.Spec.Router = nil
+	r.synced(t)
+	equal(t, 0, len(c.own()))
 }
