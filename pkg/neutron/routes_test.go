@@ -273,6 +273,7 @@ func TestRoutesInNeutron(t *testing.T) {
 		"gateway 10.0.0.1 → 10.0.0.9: ", "subnet 10.0.0.0/24 attached to router " + id + ": ",
 		"router routes none → 10.99.0.0/16 via 10.0.0.7: ",
 	}, interrupts)
+	put(t, c.others, "router", id, object{"routes": toA2 + ", " + toA}) // no list shows that
 	r.synced(t)
 	equal(t, []string{string(toA)}, routes())
 
