@@ -139,6 +139,9 @@ func TestJudgeLooksAtWhatWasReadBeforeTheRequest(t *testing.T) {
 	if wrong := r.Judge(h, "p", after, removal); wrong != "" {
 		t.Errorf("after it was read that its owner is gone in spite of its finalizer: %s", wrong)
 	}
+	if wrong := r.Judge(h, "p", after, &Deed{Kind: Deletes, UID: string(deleted.UID)}); wrong != "" {
+		t.Errorf("it is retained, but what a crash has left of it is an orphan: %s", wrong)
+	}
 	if wrong := r.Judge(h, "p", after, creation); !strings.Contains(wrong, "does not want that: paused false, deleted true") {
 		t.Errorf("creation for an owner that is gone in spite of its finalizer: %q", wrong)
 	}
