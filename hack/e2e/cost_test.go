@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,6 +55,16 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 			create("10.0.0.0/16", "10.0.0.1", viaPublic),
 			counts{"GET networks": 1, "POST routers": 1, "PUT routers/*": 1},
 			counts{"get networks": 2, "patch networks/status": 2, "create events": 1},
+		}, {
+			"routes: the status is written before they are set",
+			create("10.0.0.0/16", "10.0.0.1", strings.Replace(viaPublic, "}}", "}, routes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.7}]}", 1)),
+			counts{"PUT routers/*": 1},
+			counts{"patch networks/status": 2, "create events": 1},
+		}, {
+			"no routes",
+			create("10.0.0.0/16", "10.0.0.1", strings.Replace(viaPublic, "}}", "}, routes: []}", 1)),
+			counts{"PUT routers/*": 1},
+			counts{"patch networks/status": 1, "create events": 1},
 		}, {
 			"a deletion",
 			func() { w.delete("net") },

@@ -193,6 +193,14 @@ var networkCases = []fieldCase{
 	{"zones that are too long together", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: [` + strings.Repeat("a", 124) + ", " + strings.Repeat("b", 124) + `]}}`, "router.availabilityZoneHints", longZones},
 	{"no zone of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, availabilityZoneHints: []}}`, "router.availabilityZoneHints", `0: PATH in body should have at least 1 items`},
 	{"zones of a router that exists", `{cidr: 10.0.0.0/24, router: {existing: {name: main}, availabilityZoneHints: [nova]}}`, "router.availabilityZoneHints", "must not be set with existing: the zones of a router that exists cannot change"},
+	{"routes of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, routes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.9}, {destination: "fd00:9::/64", nextHop: "fd00:1::9"}, {destination: 0.0.0.0/0, nextHop: 10.0.0.9}]}}`, "", ""},
+	{"two next hops of the router for a destination", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, routes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.9}, {destination: 10.99.0.0/16, nextHop: 10.0.0.8}]}}`, "", ""},
+	{"no routes of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, routes: []}}`, "", ""},
+	{"a double route of the router", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, routes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.9}, {destination: 10.99.0.0/16, nextHop: 10.0.0.9}]}}`, "router.routes", "10.99.0.0/16 via 10.0.0.9 must not be in the list twice"},
+	{"a route of the router with host bits", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, routes: [{destination: 10.99.0.1/16, nextHop: 10.0.0.9}]}}`, "router.routes[0].destination", fmt.Sprintf(written, "10.99.0.1/16", "10.99.0.0/16")},
+	{"a route of the router that has no next hop", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, routes: [{destination: 10.99.0.0/16}]}}`, "router.routes[0].nextHop", "Required value"},
+	{"a route of the router to the other family", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}, routes: [{destination: "fd00:9::/64", nextHop: 10.0.0.9}]}}`, "router.routes", "fd00:9::/64 via 10.0.0.9 must have a next hop of the same IP family as the destination"},
+	{"routes of a router that exists", `{cidr: 10.0.0.0/24, router: {existing: {name: main}, routes: []}}`, "router.routes", "must not be set with existing: the routes of a router that exists stay as they are"},
 	{"an MTU that is too small", `{cidr: 10.0.0.0/24, mtu: 67}`, "mtu", "67: PATH in body should be greater than or equal to 68"},
 	{"an empty provider", `{cidr: 10.0.0.0/24, provider: {}}`, "provider.networkType", "Required value"},
 }
@@ -384,6 +392,9 @@ func TestTheLargestSpecIsAccepted(t *testing.T) {
 			for i := range 10 {
 				zone := samplecrdv1.AvailabilityZone(fmt.Sprintf("%s%d", strings.Repeat("z", 20), i))
 				spec.Router.AvailabilityZoneHints = append(spec.Router.AvailabilityZoneHints, zone)
+			}
+			for n := range 30 {
+				spec.Router.Routes = append(spec.Router.Routes, samplecrdv1.HostRoute{Destination: tc.route(n), NextHop: samplecrdv1.IPAddress(tc.address(0, n))})
 			}
 			for i := range 8 {
 				spec.AdditionalSubnets = append(spec.AdditionalSubnets, samplecrdv1.AdditionalSubnet{

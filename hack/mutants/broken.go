@@ -219,6 +219,21 @@ var brokenByHand = []broken{
 	{"routes-not-looked-for", "pkg/neutron/preconditions.go", []string{
 		"	before(laterStep, \"no route of the router depends on the interface\", (*lookahead).checkRoutes),\n", "",
 	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"routes-not-removed-before-the-detach", "pkg/neutron/plan.go", []string{
+		"v.freeing(v.Observed, v.next())", "v.next()",
+	}, "./pkg/neutron", "^TestThePlanOfRoutes$"},
+	{"routes-of-others-removed", "pkg/neutron/routes.go", []string{
+		"return i.AllRoutes || i.Routes.has(route)", "return true",
+	}, "./pkg/neutron", "^TestARemovalRemovesTheRoutesOfTheOwner$"},
+	{"routes-removed-as-they-were-observed", "pkg/neutron/routers.go", []string{
+		`object{"routes": now.Routes.without(routes)}`, `object{"routes": Routes("")}`,
+	}, "./pkg/neutron", "^TestOnlyTheOwnersRoutesAreRemoved$"},
+	{"routes-set-before-they-are-recorded", "pkg/neutron/steps.go", []string{
+		`		if s.Routes.without(i.Routes) != "" {`, "		if false {",
+	}, "./pkg/neutron", "^TestThePlanOfRoutes$"},
+	{"next-hops-not-looked-at", "pkg/neutron/preconditions.go", []string{
+		"	before(plannedStep, \"the router has the subnets of the next hops\", (*lookahead).checkNextHops),\n", "",
+	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
 	{"hidden-subnets-ignored", "pkg/neutron/preconditions.go", []string{
 		"		if l.observed.subnet(id) == nil {", "		if false && id != \"\" {",
 	}, "./pkg/neutron", "^TestAHiddenSubnetPreventsAReplacement$"},

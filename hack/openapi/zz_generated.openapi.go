@@ -34,6 +34,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkStatus":             schema_pkg_apis_samplecrd_v1_NetworkStatus(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference":          schema_pkg_apis_samplecrd_v1_NeutronReference(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec":              schema_pkg_apis_samplecrd_v1_ProviderSpec(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouteStatus":               schema_pkg_apis_samplecrd_v1_RouteStatus(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec":                schema_pkg_apis_samplecrd_v1_RouterSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus":              schema_pkg_apis_samplecrd_v1_RouterStatus(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share":                     schema_pkg_apis_samplecrd_v1_Share(ref),
@@ -403,7 +404,7 @@ func schema_pkg_apis_samplecrd_v1_HostRoute(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostRoute is a route that DHCP servers announce.",
+				Description: "HostRoute is a static route: one that DHCP servers announce, or one of a router.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"destination": {
@@ -416,7 +417,7 @@ func schema_pkg_apis_samplecrd_v1_HostRoute(ref common.ReferenceCallback) common
 					},
 					"nextHop": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nextHop is the address of the next router. It can be outside cidr.",
+							Description: "nextHop is the address of the next router. In hostRoutes, it can be outside cidr. In router.routes, it must be in a subnet that the router is connected to.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -508,7 +509,7 @@ func schema_pkg_apis_samplecrd_v1_Network(ref common.ReferenceCallback) common.O
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the desired state of the network. Every field except availabilityZoneHints, cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for availabilityZoneHints, mtu, portSecurityEnabled, provider, sharedWith and tags: if they are not set, the controller leaves alone what the cloud or another client chooses. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
+							Description: "spec is the desired state of the network. Every field except availabilityZoneHints, cloudCredentialsRef, import and provider can change at any time.\n\nA field that is not set means Neutron's default, and the controller restores the default if another client changes it. This does not hold for availabilityZoneHints, mtu, portSecurityEnabled, provider, router.routes, sharedWith and tags: if they are not set, the controller leaves alone what the cloud or another client chooses. Neutron's field description is not here, because it carries the ownership mark.\n\nFor a Network that imports its network, a field that is not set stays as it was found.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NetworkSpec"),
 						},
@@ -1048,6 +1049,36 @@ func schema_pkg_apis_samplecrd_v1_ProviderSpec(ref common.ReferenceCallback) com
 	}
 }
 
+func schema_pkg_apis_samplecrd_v1_RouteStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteStatus is a static route of a router.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"destination": {
+						SchemaProps: spec.SchemaProps{
+							Description: "destination is the address range that the route leads to.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nextHop": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nextHop is the address of the next router.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"destination", "nextHop"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_samplecrd_v1_RouterSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1086,11 +1117,29 @@ func schema_pkg_apis_samplecrd_v1_RouterSpec(ref common.ReferenceCallback) commo
 							},
 						},
 					},
+					"routes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "routes are the static routes of a router of this Network's own, in any order. If they are set, the router has exactly these; the empty list removes all. If they are not set, they are left alone. Each next hop must be in a subnet that the router is connected to: one of this Network, or one of the external network. Before the controller disconnects a subnet from the router, it removes the routes through that subnet. It sets the declared ones again afterwards. If the field is removed later, the routes stay until then, and are not set again.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute"),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.NeutronReference"},
 	}
 }
 
@@ -1127,9 +1176,29 @@ func schema_pkg_apis_samplecrd_v1_RouterStatus(ref common.ReferenceCallback) com
 							},
 						},
 					},
+					"routes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "routes are the routes that spec.router.routes declares, and those that it has declared before and that a router of the Network's own still has. The controller writes them before it sets them, so that it knows which ones it may remove when the spec has changed in between.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouteStatus"),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
+		Dependencies: []string{
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouteStatus"},
 	}
 }
 

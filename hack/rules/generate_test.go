@@ -72,6 +72,10 @@ func (g generator) zones() any {
 	return append(g.list(2, func() any { return g.one(zones) }), g.one(zones))
 }
 
+func (g generator) routes() any {
+	return g.list(3, func() any { return map[string]any{"destination": g.one(destinations), "nextHop": g.one(addresses)} })
+}
+
 func (g generator) subnet() []field {
 	return []field{
 		{"gateway", 2, func() any { return g.one(gateways) }},
@@ -79,9 +83,7 @@ func (g generator) subnet() []field {
 		{"allocationPools", 3, func() any {
 			return g.list(3, func() any { return map[string]any{"start": g.one(addresses), "end": g.one(addresses)} })
 		}},
-		{"hostRoutes", 4, func() any {
-			return g.list(3, func() any { return map[string]any{"destination": g.one(destinations), "nextHop": g.one(addresses)} })
-		}},
+		{"hostRoutes", 4, g.routes},
 		{"enableDHCP", 4, func() any { return g.in(2) }},
 		{"ipv6", 4, func() any {
 			return g.object([]field{{"addressMode", 2, func() any { return g.one(modes) }}, {"raMode", 2, func() any { return g.one(modes) }}})
@@ -104,7 +106,7 @@ func (g generator) spec() map[string]any {
 			})
 		}},
 		{"router", 4, func() any {
-			return g.object([]field{{"externalNetwork", 2, g.reference}, {"existing", 2, g.reference}, {"availabilityZoneHints", 3, g.zones}})
+			return g.object([]field{{"externalNetwork", 2, g.reference}, {"existing", 2, g.reference}, {"availabilityZoneHints", 3, g.zones}, {"routes", 3, g.routes}})
 		}},
 		{"provider", 4, func() any {
 			p := g.object([]field{{"physicalNetwork", 2, func() any { return g.one(words) }}, {"segmentationID", 2, func() any { return int64(g.IntN(3)) }}})

@@ -42,12 +42,23 @@ func takeOver(spec, template *samplecrdv1.NetworkSpec) {
 	if !sameFamily("::", spec.CIDR) {
 		spec.IPv6 = nil
 	}
-	spec.Router = template.Router
+	spec.Router = routerOf(spec.Router, template.Router)
 	spec.MTU = template.MTU
 	spec.PortSecurityEnabled = template.PortSecurityEnabled
 	spec.DNSDomain = template.DNSDomain
 	spec.Tags = template.Tags
 	spec.Shared, spec.SharedWith = template.Shared, template.SharedWith
+}
+
+// routerOf returns the router of the template. The routes are those of the Network: their next hops are in its subnets.
+func routerOf(router, template *samplecrdv1.RouterSpec) *samplecrdv1.RouterSpec {
+	if template != nil {
+		template.Routes = nil
+	}
+	if template != nil && router != nil && template.Existing == nil {
+		template.Routes = router.Routes
+	}
+	return template
 }
 
 // sameFamily reports whether the address and the CIDR are valid and of the same IP family.

@@ -106,6 +106,30 @@ func TestNewNetworkTakesOverFromTheTemplate(t *testing.T) {
 	}
 }
 
+// The next hops of a Network are in its own subnets.
+func TestRoutesOfTheRouterAreNotTakenOver(t *testing.T) {
+	route := func(nextHop samplecrdv1.IPAddress) []samplecrdv1.HostRoute {
+		return []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: nextHop}}
+	}
+	external, existing := &samplecrdv1.NeutronReference{Name: "public"}, &samplecrdv1.NeutronReference{Name: "main"}
+	template := samplecrdv1.NetworkSpec{Router: &samplecrdv1.RouterSpec{ExternalNetwork: external, Routes: route("10.0.0.7")}}
+	for _, test := range []struct{ router, template, want *samplecrdv1.RouterSpec }{
+		{nil, template.Router, &samplecrdv1.RouterSpec{ExternalNetwork: external}},
+		{&samplecrdv1.RouterSpec{ExternalNetwork: external, Routes: route("10.1.0.7")}, template.Router, &samplecrdv1.RouterSpec{ExternalNetwork: external, Routes: route("10.1.0.7")}},
+		{&samplecrdv1.RouterSpec{ExternalNetwork: external, Routes: route("10.1.0.7")}, &samplecrdv1.RouterSpec{Existing: existing}, &samplecrdv1.RouterSpec{Existing: existing}},
+		{&samplecrdv1.RouterSpec{ExternalNetwork: external, Routes: route("10.1.0.7")}, nil, nil},
+	} {
+		spec := samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.1.0.0/24"}, Router: test.router}
+		takeOver(&spec, &samplecrdv1.NetworkSpec{Router: test.template})
+		if diff := cmp.Diff(test.want, spec.Router); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	if len(template.Router.Routes) == 0 {
+		t.Error("the template was changed")
+	}
+}
+
 // TestEveryFieldIsTakenOverOrStays fails if a field is added without a decision.
 func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 	const takenOver, stays = true, false

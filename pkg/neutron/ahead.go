@@ -101,6 +101,9 @@ func (l *lookahead) tryAttachments(ctx context.Context, guard Guard) error {
 // again at each resync.
 func (l *lookahead) tryDefault(ctx context.Context, step Step) error {
 	s, _ := step.(DetachSubnet)
+	if r, isFirst := step.(RemoveRoutes); isFirst {
+		s = r.Detach
+	}
 	if c := gatewayChange(s.Changes); c == nil || !c.IsDefault {
 		return nil
 	}

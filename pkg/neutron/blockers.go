@@ -31,6 +31,8 @@ func blockersOf(step Step, identity Identity, observed *Observed) (b blockers) {
 		if len(s.Others) > 0 {
 			b = blockersOfReplaced(observed, append([]string{s.ID}, s.Others...))
 		}
+	case RemoveRoutes:
+		return blockersOf(s.Detach, identity, observed)
 	case DetachSubnet:
 		b = blockersOfNetwork(observed.ID)
 		if !s.IsRemoval {

@@ -146,6 +146,9 @@ func asked(step Step) Step {
 	case CreateSubnet:
 		s.Replaces = nil
 		return s
+	case SetRoutes:
+		s.Before = ""
+		return s
 	}
 	return step
 }
@@ -161,6 +164,8 @@ func isOutdated(step Step, err error) bool {
 	switch step.(type) {
 	case CreateSubnet, ShareNetwork: // Neutron answers 400 too if the network to share is gone
 		return reason == Invalid
+	case SetRoutes, RemoveRoutes: // the router, or an interface that a next hop needs, can be gone
+		return reason == Invalid || reason == NotFound
 	case AttachSubnet:
 		return reason == InUse || reason == NotFound
 	case UpdateRouter: // either the router is not there, or its external network

@@ -42,6 +42,8 @@ func plannedText(step Step, then []Step, observed *Observed) string {
 			return "subnet " + subnet.CIDR.String() + ": " + describeTransitions(s.Changes)
 		}
 		return describeTransitions(s.Changes)
+	case SetRoutes:
+		return fmt.Sprintf("%s %s → %s", fieldRoutes, shown(s.Before), shown(s.Routes))
 	case SetTags:
 		return fmt.Sprintf("tags %s → %s", shown(observed.Tags.withoutMarks()), shown(s.Tags.withoutMarks()))
 	case CreateSubnet:
@@ -104,6 +106,17 @@ func interruption(step Step, then []Step) string {
 			}
 		}
 		return "no traffic from this subnet through the router any more"
+	case SetRoutes:
+		if removed := s.Before.without(s.Routes); removed != "" {
+			return fmt.Sprintf("no traffic to %s any more", removed)
+		}
+	case RemoveRoutes:
+		for _, next := range then {
+			if set, ok := next.(SetRoutes); ok && s.Routes.without(set.Routes) == "" {
+				return "no traffic over these routes until they are set again"
+			}
+		}
+		return "no traffic over these routes any more"
 	case DeleteRouter:
 		return "the addresses of the router are released"
 	}

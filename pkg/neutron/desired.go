@@ -86,6 +86,8 @@ type DesiredRouter struct {
 	// Spec is what the Network declares, and ZoneHints are its availability zones.
 	Spec      samplecrdv1.RouterSpec
 	ZoneHints Tags
+	// Routes is nil if the Network does not declare the routes of a router of its own.
+	Routes *Routes
 	// ExternalNetwork is the ID of the external network of a router of the Network's own.
 	ExternalNetwork string
 	// Existing is the ID of a router that is not the Network's own.
@@ -109,7 +111,7 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 		return Desired{}, &Error{Op: "spec.tags", Reason: Invalid, Message: reason}
 	}
 	if spec.Router != nil {
-		desired.Router = &DesiredRouter{Name: name, Mark: mark, Spec: *spec.Router, ZoneHints: setOf(spec.Router.AvailabilityZoneHints)}
+		desired.Router = newDesiredRouter(spec.Router, name, mark)
 	}
 	for _, share := range spec.SharedWith {
 		desired.Projects = append(desired.Projects, share.ProjectID)
@@ -152,6 +154,14 @@ func newDesiredNetwork(spec *samplecrdv1.NetworkSpec) DesiredNetwork {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = p.NetworkType, p.PhysicalNetwork, int(ptr.Deref(p.SegmentationID, 0))
 	}
 	return n
+}
+
+func newDesiredRouter(spec *samplecrdv1.RouterSpec, name, mark string) *DesiredRouter {
+	r := &DesiredRouter{Name: name, Mark: mark, Spec: *spec, ZoneHints: setOf(spec.AvailabilityZoneHints)}
+	if spec.Routes != nil && spec.Existing == nil {
+		r.Routes = new(newHostRoutes(spec.Routes))
+	}
+	return r
 }
 
 // equalTags returns the reason why the tags are not valid: two that Neutron's database may treat as equal. A request with
@@ -262,6 +272,14 @@ func newHostRoutes(routes []samplecrdv1.HostRoute) Routes {
 	return newRoutes(all)
 }
 
+func newStatusRoutes(routes []samplecrdv1.RouteStatus) Routes {
+	all := make([]routeJSON, len(routes))
+	for i, r := range routes {
+		all[i] = routeJSON{r.Destination, r.NextHop}
+	}
+	return newRoutes(all)
+}
+
 // Identity is what a Network knows of its objects in Neutron. The mark of the Owner is the
 // proof; everything else comes from the spec and the status, which users can write.
 type Identity struct {
@@ -301,6 +319,11 @@ type Identity struct {
 	// once the name is resolved. A status from a backup may not have it.
 	Existing *samplecrdv1.NeutronReference
 	Declared string
+	// Routes are those in the status: the spec declares them, or has declared them before.
+	Routes Routes
+	// AllRoutes means that every route of a router of the Network's own may be removed: the spec declares which ones that
+	// router has, or the Network is gone.
+	AllRoutes bool
 }
 
 // NewIdentity reads the metadata and the status.
@@ -321,10 +344,10 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		identity.Import = network.Spec.Import.NetworkID
 	}
 	if r := network.Status.Router; r != nil {
-		identity.RouterRecorded, identity.RouterID = true, r.ID
+		identity.RouterRecorded, identity.RouterID, identity.Routes = true, r.ID, newStatusRoutes(r.Routes)
 	}
-	if network.Spec.Router != nil {
-		identity.Existing = network.Spec.Router.Existing
+	if r := network.Spec.Router; r != nil {
+		identity.Existing, identity.AllRoutes = r.Existing, r.Routes != nil && r.Existing == nil
 	}
 	for _, s := range network.Status.Subnets {
 		if identity.PortIDs == nil {

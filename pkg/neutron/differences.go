@@ -73,7 +73,8 @@ func shown(value any) string {
 	return text
 }
 
-// routerDifferences says which declared subnets are not attached to the declared router.
+// routerDifferences says which declared subnets are not attached to the declared router, and whether it has other routes than
+// declared.
 func (v *View) routerDifferences() (texts []string) {
 	if v.Router == nil || !v.Router.isResolved() || !v.Observed.RoutersKnown {
 		return nil
@@ -84,6 +85,9 @@ func (v *View) routerDifferences() (texts []string) {
 	}
 	if router == "" {
 		return []string{"there is no router of the Network's own"}
+	}
+	if own := v.ownRouter(); own != nil && v.Router.Routes != nil && *v.Router.Routes != own.Routes {
+		texts = append(texts, difference(fieldRoutes, own.Routes, *v.Router.Routes))
 	}
 	for i := range v.Subnets {
 		s := v.findSubnet(&v.Subnets[i])

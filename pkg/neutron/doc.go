@@ -56,6 +56,7 @@
 //	plan.go          View, and the next step
 //	removal.go       the next step of a deletion
 //	routerplan.go    the next step for routers and interfaces
+//	routes.go        the static routes of routers: which are set, removed and remembered
 //	steps.go         the steps, as data
 //
 // # Observer

@@ -7,7 +7,7 @@ import "slices"
 
 // Fields are all names that FieldsOf returns. They are label values of a metric.
 var Fields = slices.Concat(
-	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface, fieldShare, fieldObsoleteShare},
+	[]string{fieldNetwork, fieldDuplicateNetwork, fieldTags, fieldSubnet, fieldObsoleteSubnet, fieldRouter, fieldObsoleteRouter, fieldInterface, fieldShare, fieldObsoleteShare, fieldRoutes},
 	labelsIn(networkTable), labelsIn(subnetTable), labelsIn(routerTable),
 )
 
@@ -23,6 +23,7 @@ const (
 	fieldInterface        = "router interface"
 	fieldShare            = "share"
 	fieldObsoleteShare    = "obsolete share"
+	fieldRoutes           = "router routes"
 )
 
 // FieldsOf returns what the step repairs: what was missing, different or superfluous. Each name is one of Fields. A removal
@@ -42,7 +43,8 @@ type effect struct {
 	// movesGateway means that a subnet gets another gateway. A port can have its address, and then the subnet cannot be
 	// attached any more.
 	movesGateway bool
-	// takesAway means that the step takes away a subnet of the Network or its connection, or begins to replace the subnet.
+	// takesAway means that the step takes away a subnet of the Network, its connection or the routes through it, or begins to
+	// replace the subnet.
 	takesAway bool
 	// isRelease means that the step takes away what the spec no longer declares.
 	isRelease bool
@@ -86,6 +88,10 @@ func effectOf(step Step) effect {
 		return effect{resource: "router", more: 1, repairs: []string{fieldRouter}}
 	case UpdateRouter:
 		return effect{isReversible: true, onlyUpdates: true, repairs: labels(s.Changes)}
+	case SetRoutes:
+		return effect{isReversible: true, onlyUpdates: true, repairs: []string{fieldRoutes}}
+	case RemoveRoutes: // a later sync cannot tell that they were there, if the spec does not declare them
+		return effect{takesAway: true, isRelease: effectOf(s.Detach).isRelease}
 	case AttachSubnet: // to a router that the Network no longer names, it would stay attached
 		if s.Port != "" {
 			return effect{} // it is only confirmed: the interface exists, as a rule

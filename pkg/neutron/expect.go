@@ -100,6 +100,14 @@ func (s UpdateRouter) expect(observed *Observed) *Observed {
 	return observed.withRouter(changed)
 }
 
+func (s SetRoutes) expect(observed *Observed) *Observed {
+	return observed.withRoutes(s.Router, s.Routes)
+}
+
+func (s RemoveRoutes) expect(observed *Observed) *Observed {
+	return observed.withRoutes(s.Detach.Router, observed.router(s.Detach.Router).Routes.without(s.Routes))
+}
+
 func (s DeleteRouter) expect(observed *Observed) *Observed { return observed.withoutRouter(s.ID) }
 
 func (s AttachSubnet) expect(observed *Observed) *Observed {

@@ -57,7 +57,16 @@ func (f *foretelling) respec() {
 	set(s)
 	if s.Router != nil && s.Router.Existing == nil {
 		s.Router.AvailabilityZoneHints = one(f.Rand, nil, nil, []samplecrdv1.AvailabilityZone{"nova"}, []samplecrdv1.AvailabilityZone{"nova", "az2"})
+		hops := one(f.Rand, nil, nil, []string{}, []string{"10.0.0.7"}, []string{"10.0.0.7", "10.1.0.7", "fd00:1::7"})
+		// Any other one can be in the external network, of which only Neutron knows the subnets.
+		declareRoutes(slices.DeleteFunc(hops, func(hop string) bool {
+			return !contains(s.CIDR, hop) && !slices.ContainsFunc(s.AdditionalSubnets, func(a samplecrdv1.AdditionalSubnet) bool { return contains(a.CIDR, hop) })
+		}))(s)
 	}
+}
+
+func contains(prefix, address string) bool {
+	return prefix != "" && cidr(prefix).Contains(addr(address))
 }
 
 // disturb changes something as another client does.

@@ -524,6 +524,15 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+func TestDifferencesOfRoutes(t *testing.T) {
+	d := importing("n", "10.0.0.0/24")
+	withRoutes("public", toA)(&d)
+	d.Observed = connected(has(Subnet{ID: "a", CIDR: cidr("10.0.0.0/24"), Gateway: addr("10.0.0.1"), DHCP: true}), leading(router("r", "public"), toA2), joins("r", "a", "10.0.0.1"))
+	equal(t, []string{"router routes are " + string(toA2) + ", and the spec has " + string(toA)}, d.Differences())
+	d.Router.Routes = new(toA2)
+	equal(t, 0, len(d.Differences()))
+}
+
 // Neutron refuses to change the availability zones together with all other changes, so the controller does not ask.
 func TestAnImportInOtherZones(t *testing.T) {
 	w := newWorld(t, embedded.Options{})

@@ -158,6 +158,13 @@ func (o *Observed) withRouter(r Router) *Observed {
 	return next
 }
 
+// withRoutes returns a copy in which the router with that ID has these routes.
+func (o *Observed) withRoutes(router string, routes Routes) *Observed {
+	r := *o.router(router)
+	r.Routes = routes
+	return o.withRouter(r)
+}
+
 func (o *Observed) withoutRouter(id string) *Observed {
 	next := *o
 	next.Routers = slices.DeleteFunc(slices.Clone(o.Routers), func(r Router) bool { return r.ID == id })

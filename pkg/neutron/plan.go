@@ -28,7 +28,7 @@ type View struct {
 // It does not touch unmanaged subnets. It takes nothing away while it is not known which router the
 // subnets must be attached to. Duplicates go before the routers that they can be attached to.
 func (v *View) Next() Step {
-	step, hasDuplicates := v.next(), len(v.Observed.Duplicates) > 0
+	step, hasDuplicates := v.freeing(v.Observed, v.next()), len(v.Observed.Duplicates) > 0
 	effect := effectOf(step)
 	waits := effect.takesAway && !v.Router.isResolved() || effect.isLeftover && hasDuplicates
 	if step != nil && !waits {
@@ -90,6 +90,9 @@ func (v *View) next() Step {
 		}
 	}
 	if step := v.nextForRouter(); step != nil {
+		return step
+	}
+	if step := v.nextForRoutes(obsolete); step != nil {
 		return step
 	}
 	if step := v.nextForShares(); step != nil || !v.Router.isResolved() {

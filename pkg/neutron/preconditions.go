@@ -57,6 +57,7 @@ var preconditions = []precondition{
 	before(plannedStep, "no hidden subnet overlaps with the new one", (*lookahead).checkHidden),
 	before(plannedStep, "Neutron accepts the changed subnet", (*lookahead).checkUpdate),
 	before(plannedStep, "the router accepts the subnet", (*lookahead).checkAttachment),
+	before(plannedStep, "the router has the subnets of the next hops", (*lookahead).checkNextHops),
 	before(plannedStep, "the availability zones of the router exist", (*lookahead).checkRouterZones),
 	before(anyStep, "the network is shared with other projects than its own", (*lookahead).checkShare),
 	before(anyStep, "the policy still shares the network with the project", (*lookahead).checkOwnShare),
@@ -105,18 +106,29 @@ func (l *lookahead) checkQuota(ctx context.Context, step Step, _ *Observed) erro
 	return &Error{Op: "create " + resource, Reason: OverQuota, Message: fmt.Sprintf("the project's quota is %d %ss, and it has %d", quota.Limit, resource, quota.Used)}
 }
 
-// checkRoutes fails with InUse if routes of the router depend on the subnet.
-func (l *lookahead) checkRoutes(ctx context.Context, s DetachSubnet, _ *Observed) error {
+// checkRoutes fails with InUse if routes of the router depend on the subnet, unless a step before removes them. It fails with
+// Stale if a step would, had they been observed.
+func (l *lookahead) checkRoutes(ctx context.Context, s DetachSubnet, expected *Observed) error {
 	router, err := l.client.getRouterDetails(ctx, s.Router)
 	if err != nil && ReasonOf(err) != NotFound {
 		return err
 	}
-	for _, route := range router.Routes {
-		if s.CIDR.Contains(route.NextHop) {
-			return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, route.NextHop)}
-		}
+	left := router.Routes.through(s.CIDR)
+	if before, after := l.observed.router(s.Router), expected.router(s.Router); before != nil && after != nil {
+		left = left.without(before.Routes.without(after.Routes))
 	}
-	return nil
+	if left == "" {
+		return nil
+	}
+	if router.isOwnedBy(l.identity.Owner) && left.that(l.identity.mayRemove) == left {
+		return &Error{Op: "look at router", Reason: Stale, Message: "its routes have changed"}
+	}
+	return &Error{Op: "detach subnet " + s.CIDR.String(), Reason: InUse, Message: fmt.Sprintf("in use by a route of router %s via %s", s.Router, left.hops()[0])}
+}
+
+// checkNextHops fails with Invalid if Neutron is certain to refuse a route.
+func (l *lookahead) checkNextHops(_ context.Context, s SetRoutes, expected *Observed) error {
+	return s.refusal(l.observed, expected)
 }
 
 // checkSubnets fails with Stale if the network has other subnets than those that were observed: what was

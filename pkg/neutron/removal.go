@@ -53,7 +53,7 @@ func nextRouterRemoval(identity Identity, observed *Observed) Step {
 	return nil
 }
 
-// nextDetachment returns the step that removes an interface of the owner; nil if there is none.
+// nextDetachment returns the step that removes an interface of the owner, or first the routes through it; nil if there is none.
 func nextDetachment(identity Identity, observed *Observed) Step {
 	at := slices.IndexFunc(observed.Interfaces, func(i Interface) bool { return identity.managesByStatus(observed, i) })
 	if at < 0 {
@@ -61,7 +61,7 @@ func nextDetachment(identity Identity, observed *Observed) Step {
 	}
 	step := detach(observed, observed.Interfaces[at])
 	step.IsRemoval = true
-	return step
+	return identity.freeing(observed, step)
 }
 
 // planRemoval returns the steps of Remove, or says what stays. A network without the owner's mark stays as it is.

@@ -49,7 +49,15 @@ func simulateRouter(t *testing.T, have *Observed, step Step) (*Observed, bool) {
 		if !isAttached {
 			t.Errorf("%+v: it is not attached", step)
 		}
+		if r := have.router(step.Router); r != nil && r.Routes.through(step.CIDR) != "" {
+			return have, false
+		}
 		return have.withoutInterface(step.Router, step.Subnet), true
+	case SetRoutes:
+		isRefused := slices.ContainsFunc(step.Routes.hops(), func(hop netip.Addr) bool { return !step.reaches(have, hop) })
+		return have.withRoutes(step.Router, step.Routes), !isRefused
+	case RemoveRoutes:
+		return have.withRoutes(step.Detach.Router, have.router(step.Detach.Router).Routes.without(step.Routes)), true
 	case AttachSubnet:
 		s := have.subnet(step.Subnet)
 		if s == nil || !s.Gateway.IsValid() {
@@ -76,15 +84,17 @@ func writeStatus(want *View, have *Observed) {
 		ports[s.ID] = s.RouterPortID
 	}
 	want.RouterID, want.RouterRecorded = at(*want, have).CurrentRouter()
+	want.Routes = at(*want, have).KnownRoutes()
 	want.PortIDs = ports
 }
 
 // These are routers of the desired state: none, one of the Network's own, and one that exists.
 
-func noRouter(d *View) { d.Router = nil }
+func noRouter(d *View) { d.Router, d.AllRoutes = nil, false }
 
 func ownOn(external string) func(*View) {
 	return func(d *View) {
+		d.AllRoutes = false
 		d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), ExternalNetwork: external}
 	}
 }
@@ -99,6 +109,7 @@ func ownIn(external string, zones ...string) func(*View) {
 
 func on(router string) func(*View) {
 	return func(d *View) {
+		d.AllRoutes = false
 		d.Router = &DesiredRouter{Name: testName, Mark: owner.Mark(), Existing: router}
 		d.Declared = router
 	}
@@ -209,6 +220,15 @@ func checkRouterStep(t *testing.T, want View, have *Observed, step Step) {
 		if !isOwn(step.ID) {
 			t.Errorf("%+v deletes a router of another client", step)
 		}
+	case SetRoutes:
+		if !isOwn(step.Router) || want.Router.Routes == nil || step.Routes.without(*want.Router.Routes) != "" {
+			t.Errorf("%+v sets routes that the spec does not declare", step)
+		}
+	case RemoveRoutes:
+		isKnown := want.AllRoutes || step.Routes.without(want.Routes) == ""
+		if !isOwn(step.Detach.Router) || !isKnown || step.Routes.through(step.Detach.CIDR) != step.Routes {
+			t.Errorf("%+v removes routes that are not the owner's, or not in the way", step)
+		}
 	}
 }
 
@@ -260,6 +280,9 @@ func checkRouterGoal(t *testing.T, want View, have *Observed) {
 			target = r.ID
 			equal(t, want.Router.ExternalNetwork, r.Gateway.NetworkID)
 			equal(t, testName+owner.Mark(), r.Name+r.Description)
+			if want.Router.Routes != nil {
+				equal(t, *want.Router.Routes, r.Routes)
+			}
 		}
 	}
 	wanted := 0
@@ -442,6 +465,7 @@ func (s *source) routed() *Observed {
 			continue
 		}
 		n = connected(n, r)
+		var routes Routes
 		for _, subnet := range n.Subnets {
 			i := Interface{PortID: "port of " + subnet.ID + " on " + r.ID, RouterID: r.ID, SubnetID: subnet.ID, Address: subnet.Gateway}
 			switch s.below(5) {
@@ -456,13 +480,18 @@ func (s *source) routed() *Observed {
 				i.Address = subnet.CIDR.Addr().Next().Next().Next()
 			}
 			n = connected(n, i)
+			if r.isOwnedBy(owner) && s.below(2) == 1 {
+				routes = routes.and((toA + ", " + to6 + ", 10.97.0.0/16 via 10.1.0.7").through(subnet.CIDR))
+			}
 		}
+		n = n.withRoutes(r.ID, routes)
 	}
 	return n
 }
 
 func (s *source) spec() func(*View) {
-	return []func(*View){noRouter, ownOn("public"), ownOn("public2"), on("x"), on("y"), ownIn("public", "az2")}[s.below(6)]
+	return []func(*View){noRouter, ownOn("public"), ownOn("public2"), on("x"), on("y"), ownIn("public", "az2"),
+		withRoutes("public", ""), withRoutes("public", toA), withRoutes("public2", toA), withRoutes("public", toA+", "+to6)}[s.below(10)]
 }
 
 func (s *source) desiredRouted() View {
@@ -480,6 +509,9 @@ func (s *source) desiredRouted() View {
 	}
 	if s.below(2) == 0 {
 		recorded([]string{"", "r1", "x", "y"}[s.below(4)])(&want)
+	}
+	if s.below(2) == 0 {
+		want.Routes = toA + ", " + to6 + ", 10.97.0.0/16 via 10.1.0.7"
 	}
 	return want
 }
@@ -534,7 +566,7 @@ func FuzzThePlanOfRouters(f *testing.F) {
 			next, taken := simulate(t, have, step)
 			log = append(log, step.String())
 			if !taken {
-				if !hasStrangers(want, have) {
+				if !hasStrangers(want, have) && !isRefusedFor(want, have, step) {
 					t.Errorf("Neutron refuses %+v", step)
 				}
 				break
@@ -552,13 +584,28 @@ func FuzzThePlanOfRouters(f *testing.F) {
 				}
 			}
 		}
-		if step := at(want, have).Next(); step != nil && !hasStrangers(want, have) {
+		if step := at(want, have).Next(); step != nil && !hasStrangers(want, have) && !isRefusedFor(want, have, step) {
 			t.Errorf("the plan does not end: the next step is %+v", step)
 		}
 		if t.Failed() {
 			t.Logf("want %+v, router %+v\nhave %+v\n%s", want, want.Router, have, strings.Join(log, "\n"))
 		}
 	})
+}
+
+// isRefusedFor reports whether Neutron refuses the step because of routes that another client has set, or because the spec has next
+// hops that are in none of its subnets.
+func isRefusedFor(want View, have *Observed, step Step) bool {
+	switch s := step.(type) {
+	case SetRoutes:
+		return slices.ContainsFunc(s.Routes.hops(), func(hop netip.Addr) bool {
+			return !slices.ContainsFunc(want.Subnets, func(d DesiredSubnet) bool { return d.CIDR.Contains(hop) })
+		})
+	case DetachSubnet:
+		r := have.router(s.Router)
+		return r != nil && r.Routes.through(s.CIDR).that(want.mayRemove) == ""
+	}
+	return false
 }
 
 // hasStrangers reports whether other clients' subnets or interfaces can prevent a step.

@@ -19,7 +19,7 @@ import (
 
 // The fields that a list requests (see networkFields).
 var (
-	routerFields     = []string{"id", "name", "description", "external_gateway_info", "availability_zone_hints", "admin_state_up"}
+	routerFields     = []string{"id", "name", "description", "external_gateway_info", "availability_zone_hints", "routes", "admin_state_up"}
 	floatingIPFields = []string{"id", "floating_ip_address", "fixed_ip_address", "router_id", "port_forwardings"}
 	namedFields      = []string{"id", "name"}
 )
@@ -31,6 +31,7 @@ type Router struct {
 	Description string          `json:"description"`
 	Gateway     ExternalGateway `json:"external_gateway_info"`
 	ZoneHints   Tags            `json:"availability_zone_hints"`
+	Routes      Routes          `json:"routes"`
 	// AdminDown means that somebody has switched the router off.
 	AdminDown adminDown `json:"admin_state_up"`
 }
@@ -65,7 +66,7 @@ func (e *ExternalIPs) UnmarshalJSON(text []byte) error {
 func (e ExternalIPs) All() []string { return elements(e) }
 
 func (r Router) listed() (string, []string, []string) {
-	return r.ID, []string{r.Name, r.Description, r.Gateway.NetworkID}, []string{string(r.Gateway.IPs), string(r.ZoneHints)}
+	return r.ID, []string{r.Name, r.Description, r.Gateway.NetworkID}, []string{string(r.Gateway.IPs), string(r.ZoneHints), string(r.Routes)}
 }
 
 // isOwnedBy reports whether the router carries the owner's mark.
@@ -110,7 +111,7 @@ func (c *Client) CreateRouter(ctx context.Context, fields map[string]any) (Route
 }
 
 // UpdateRouter changes fields of the router with that ID. The request has no revision: Neutron
-// refuses each revision together with a gateway.
+// refuses each revision together with a gateway. See also removeRoutes.
 func (c *Client) UpdateRouter(ctx context.Context, id string, fields map[string]any) (Router, error) {
 	return exchange[Router](ctx, c, http.MethodPut, fields, nil, "routers", id)
 }
@@ -119,9 +120,7 @@ func (c *Client) UpdateRouter(ctx context.Context, id string, fields map[string]
 type routerDetails struct {
 	Router
 	ProjectID string `json:"project_id"`
-	Routes    []struct {
-		NextHop netip.Addr `json:"nexthop"`
-	} `json:"routes"`
+	Revision  *int   `json:"revision_number"`
 }
 
 // getRouterDetails reads the details of one router.
@@ -129,6 +128,16 @@ func (c *Client) getRouterDetails(ctx context.Context, id string) (routerDetails
 	return remembered(ctx, "routers/"+id, func() (routerDetails, error) {
 		return exchange[routerDetails](ctx, c, http.MethodGet, nil, nil, "routers", id)
 	})
+}
+
+// removeRoutes removes these routes of the router, and keeps all others: also those that were added since the last list. It
+// fails with Stale if others are added meanwhile.
+func (c *Client) removeRoutes(ctx context.Context, id string, routes Routes) (Router, error) {
+	now, err := c.getRouterDetails(ctx, id)
+	if err != nil {
+		return Router{}, err
+	}
+	return exchange[Router](ctx, c, http.MethodPut, object{"routes": now.Routes.without(routes)}, now.Revision, "routers", id)
 }
 
 // DeleteRouter deletes the router with its gateway. It fails with InUse if it has interfaces. It

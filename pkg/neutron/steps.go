@@ -144,9 +144,9 @@ func (s UnshareNetwork) String() string {
 	return "network no longer shared with project " + s.Share.ProjectID
 }
 
-// isUnrecorded reports whether the step must wait for a write of the status: of the router or of the project, because what the
-// step creates could not be found if the spec changed right afterwards, or of an import, so that its event tells what differed before
-// anything was changed.
+// isUnrecorded reports whether the step must wait for a write of the status: of the router, its routes or the project, because
+// what the step creates could not be found if the spec changed right afterwards, or of an import, so that its event tells what
+// differed before anything was changed.
 func (i Identity) isUnrecorded(step Step) bool {
 	switch s := step.(type) {
 	case ImportNetwork, WithdrawImport:
@@ -161,6 +161,10 @@ func (i Identity) isUnrecorded(step Step) bool {
 		}
 	case ShareNetwork:
 		if !slices.Contains(i.SharedWith, s.Project) {
+			return true
+		}
+	case SetRoutes:
+		if s.Routes.without(i.Routes) != "" {
 			return true
 		}
 	}
@@ -182,6 +186,29 @@ type UpdateRouter struct {
 }
 
 func (s UpdateRouter) String() string { return describe(s.Changes) }
+
+// SetRoutes replaces the routes of a router of the Network's own. Neutron accepts no routes in the request that creates the
+// router, and later only those whose next hop is in a subnet of the router.
+type SetRoutes struct {
+	Router string
+	Routes Routes
+	// Before are those that were observed.
+	Before Routes
+}
+
+func (s SetRoutes) String() string { return Change{Label: fieldRoutes, Value: s.Routes}.String() }
+
+// RemoveRoutes removes routes of a router of the Network's own, and no others. They lead through a subnet that is detached
+// next: Neutron refuses that as long as there are such routes.
+type RemoveRoutes struct {
+	Routes Routes
+	// Detach is the step that the routes are in the way of. What prevents it prevents this step too.
+	Detach DetachSubnet
+}
+
+func (s RemoveRoutes) String() string {
+	return fmt.Sprintf("routes %s of router %s removed", s.Routes, s.Detach.Router)
+}
 
 // AttachSubnet attaches a subnet to a router, or confirms that it is attached.
 type AttachSubnet struct {

@@ -36,6 +36,8 @@ func TestEveryFieldIsChangedByAStep(t *testing.T) {
 		{CreateRouter{}, []string{"router"}},
 		{AttachSubnet{}, []string{"router interface"}},
 		{DetachSubnet{}, []string{"router interface"}},
+		{SetRoutes{}, []string{"router routes"}},
+		{RemoveRoutes{}, nil},
 		{DeleteRouter{}, []string{"obsolete router"}},
 		{ShareNetwork{}, []string{"share"}},
 		{UnshareNetwork{}, []string{"obsolete share"}},

@@ -129,6 +129,12 @@ func (c *Cloud) performOnRouter(ctx context.Context, observed *Observed, step St
 	case UpdateRouter:
 		router, err := c.client.UpdateRouter(ctx, s.ID, update(s.Changes))
 		return observed.withRouter(router), asUnresolved(err)
+	case SetRoutes:
+		router, err := c.client.UpdateRouter(ctx, s.Router, object{"routes": s.Routes})
+		return observed.withRouter(router), s.explain(err, observed)
+	case RemoveRoutes:
+		router, err := c.client.removeRoutes(ctx, s.Detach.Router, s.Routes)
+		return observed.withRouter(router), err
 	case UnmarkRouter:
 		_, err := c.client.UpdateRouter(ctx, s.Router.ID, unmarked(s.Router.Description))
 		return s.expect(observed), err

@@ -20,7 +20,7 @@ type (
 	Addresses string
 	// Pools is a set of address ranges: "10.0.0.2-10.0.0.100, 10.0.0.200-10.0.0.254".
 	Pools string
-	// Routes is a set of routes: "10.99.0.0/16 via 10.0.0.254".
+	// Routes is a set of routes of a subnet or a router: "10.99.0.0/16 via 10.0.0.254".
 	Routes string
 	// Tags is a set of texts, as a sorted JSON array: `["team-a","test"]`, or "" without tags. A tag
 	// may contain any character. Availability zones are kept in this form too.
@@ -151,7 +151,7 @@ func (p Pools) MarshalJSON() ([]byte, error) {
 	return json.Marshal(pools)
 }
 
-// UnmarshalJSON reads Neutron's host_routes.
+// UnmarshalJSON reads Neutron's host_routes, or the routes of a router.
 func (r *Routes) UnmarshalJSON(text []byte) error {
 	var routes []routeJSON
 	if err := json.Unmarshal(text, &routes); err != nil {
@@ -169,7 +169,7 @@ func newRoutes(routes []routeJSON) Routes {
 	return Routes(set(texts))
 }
 
-// MarshalJSON writes Neutron's host_routes.
+// MarshalJSON writes Neutron's host_routes, or the routes of a router.
 func (r Routes) MarshalJSON() ([]byte, error) {
 	routes := []routeJSON{}
 	for _, text := range elements(r) {
@@ -214,6 +214,52 @@ func (r Routes) All() (routes [][2]string) {
 		routes = append(routes, [2]string{destination, nextHop})
 	}
 	return routes
+}
+
+// that returns the routes for which keep is true. Its argument is one route.
+func (r Routes) that(keep func(route Routes) bool) Routes {
+	var kept []string
+	for _, text := range elements(r) {
+		if keep(Routes(text)) {
+			kept = append(kept, text)
+		}
+	}
+	return Routes(set(kept))
+}
+
+// and returns the routes of both.
+func (r Routes) and(others Routes) Routes {
+	return Routes(set(slices.Concat(elements(r), elements(others))))
+}
+
+// has reports whether the one route is among them.
+func (r Routes) has(route Routes) bool { return slices.Contains(elements(r), string(route)) }
+
+// without returns the routes that are not among the others.
+func (r Routes) without(others Routes) Routes {
+	return r.that(func(route Routes) bool { return !others.has(route) })
+}
+
+// through returns the routes whose next hop is in the CIDR.
+func (r Routes) through(cidr netip.Prefix) Routes {
+	return r.that(func(route Routes) bool { return cidr.Contains(route.nextHop()) })
+}
+
+// nextHop returns the next hop of one route, the zero Addr if it is none.
+func (r Routes) nextHop() netip.Addr {
+	_, text, _ := strings.Cut(string(r), via)
+	hop, _ := netip.ParseAddr(text) // the zero Addr is in no CIDR
+	return hop
+}
+
+// hops returns the next hops.
+func (r Routes) hops() (hops []netip.Addr) {
+	for _, text := range elements(r) {
+		if hop := Routes(text).nextHop(); !slices.Contains(hops, hop) {
+			hops = append(hops, hop)
+		}
+	}
+	return hops
 }
 
 // containing returns the pool that contains the address, "" if none does.

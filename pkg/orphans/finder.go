@@ -343,7 +343,7 @@ var errOwnerExists = errors.New("its Network exists, but the list of all Network
 // removeOne deletes an orphan if it has no ports, and if no client has changed it since the
 // relist. It returns whether the orphan is gone from Neutron.
 func (f *Finder) removeOne(ctx context.Context, cloud *neutron.Cloud, orphan *Orphan) (gone bool, err error) {
-	identity := neutron.Identity{Owner: orphan.owner(), NetworkID: orphan.NetworkID, Routed: len(orphan.observed.Routers) > 0}
+	identity := neutron.Identity{Owner: orphan.owner(), NetworkID: orphan.NetworkID, Routed: len(orphan.observed.Routers) > 0, AllRoutes: true}
 	now, err := cloud.Observe(ctx, identity, neutron.Live)
 	if err != nil {
 		return false, err

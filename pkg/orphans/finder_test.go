@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -333,6 +334,26 @@ func TestTheRouterOfAnOrphanIsDeletedWithIt(t *testing.T) {
 	l.takeJournal()
 	l.must(l.cloud.Observer().Relist(l.ctx))
 	equal(t, []string{"GET networks 200", "GET subnets 200"}, l.takeJournal())
+}
+
+// Neutron detaches no subnet under a route. The Network that may have declared it is gone.
+func TestTheRoutesOfAnOrphansRouterAreRemoved(t *testing.T) {
+	l := newLab(t, RemoveFew)
+	l.fill(3)
+	l.inKubernetes("gone", "u-gone", false)
+	network, _, router := l.inNeutronRouted("default/routed", "u-routed")
+	subnet, err := subnets.List(l.users, subnets.ListOpts{NetworkID: network}).AllPages(l.ctx)
+	l.must(err)
+	all, err := subnets.ExtractSubnets(subnet)
+	l.must(err)
+	hop := netip.MustParsePrefix(all[0].CIDR).Addr().Next().Next().Next()
+	_, err = routers.Update(l.ctx, l.users, router, routers.UpdateOpts{Routes: &[]routers.Route{{DestinationCIDR: "10.99.0.0/16", NextHop: hop.String()}}}).Extract()
+	l.must(err)
+	l.must(l.relist())
+	l.takeJournal()
+	l.must(l.relist())
+	equal(t, []string{"PUT routers 200", "PUT routers 200", "DELETE routers 204", "DELETE networks 204"}, l.writes())
+	equal(t, false, l.exists(network) || l.routerExists(router))
 }
 
 func TestARouterWithoutANetworkIsAnOrphan(t *testing.T) {

@@ -93,7 +93,7 @@ func Observing(v neutron.View) Observation {
 		o.TakenOver, o.Differences = v.Current(), v.Differences()
 	}
 	if id, exists := v.CurrentRouter(); exists {
-		o.Router = &samplecrdv1.RouterStatus{ID: id}
+		o.Router = &samplecrdv1.RouterStatus{ID: id, Routes: routesOf(v)}
 		for _, r := range v.Observed.Routers {
 			if r.ID == id {
 				ips := r.Gateway.IPs.All()
@@ -102,6 +102,14 @@ func Observing(v neutron.View) Observation {
 		}
 	}
 	return o
+}
+
+// routesOf returns status.router.routes.
+func routesOf(v neutron.View) (routes []samplecrdv1.RouteStatus) {
+	for _, route := range v.KnownRoutes().All() {
+		routes = append(routes, samplecrdv1.RouteStatus{Destination: route[0], NextHop: route[1]})
+	}
+	return routes
 }
 
 // subnet returns the subnet of spec.cidr, or the one that it will replace; nil if there is

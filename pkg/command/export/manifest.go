@@ -260,11 +260,18 @@ func (m *Manifest) commentOnRouters(n *neutron.NetworkDetails) {
 	}
 	slices.Sort(routers)
 	for _, id := range routers {
+		var router neutron.Router
 		name := id
-		if r := slices.IndexFunc(n.Routers, func(r neutron.Router) bool { return r.ID == id }); r >= 0 && n.Routers[r].Name != "" {
-			name = fmt.Sprintf("%s (%s)", n.Routers[r].Name, id)
+		if r := slices.IndexFunc(n.Routers, func(r neutron.Router) bool { return r.ID == id }); r >= 0 {
+			router = n.Routers[r]
+		}
+		if router.Name != "" {
+			name = fmt.Sprintf("%s (%s)", router.Name, id)
 		}
 		m.comment("router: %s is attached to %s; to declare it, add to the spec: router: {existing: {id: %q}}", name, strings.Join(attached[id], ", "), id)
+		if router.Routes != "" {
+			m.comment("routes of router %s: %s; only those of a router that a Network creates can be declared", name, router.Routes)
+		}
 	}
 }
 

@@ -134,8 +134,9 @@ provider: networkType "vlan", physicalNetwork "physnet1", segmentationID 7
 segments: there are 2`},
 		{"a router", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.Interfaces = []neutron.Interface{{RouterID: "r1", SubnetID: "s1"}, {RouterID: "r2", SubnetID: "s1"}}
-			n.Routers = []neutron.Router{{ID: "r1", Name: "edge"}}
+			n.Routers = []neutron.Router{{ID: "r1", Name: "edge", Routes: "10.9.0.0/16 via 10.0.0.7"}}
 		}, usual + mtu, `router: edge (r1) is attached to 10.0.0.0/24; to declare it, add to the spec: router: {existing: {id: "r1"}}
+routes of router edge (r1): 10.9.0.0/16 via 10.0.0.7; only those of a router that a Network creates can be declared
 router: r2 is attached to 10.0.0.0/24; to declare it, add to the spec: router: {existing: {id: "r2"}}`},
 		{"what the API refuses of a network", func(n *neutron.NetworkDetails, _ *neutron.Subnet) {
 			n.MTU, n.DNSDomain, n.Tags = 67, "Example.Org.", neutron.NewTags("a,b", "c")

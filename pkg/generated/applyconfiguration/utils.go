@@ -49,6 +49,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &samplecrdv1.RouterSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouterStatus"):
 		return &samplecrdv1.RouterStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteStatus"):
+		return &samplecrdv1.RouteStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Share"):
 		return &samplecrdv1.ShareApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetSpec"):

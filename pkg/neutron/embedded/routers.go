@@ -4,7 +4,6 @@
 package embedded
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -209,9 +208,16 @@ func updateRouter(t *tx, old *router, v values) (*router, *failure) {
 	if err := t.migrate(old, &r); err != nil {
 		return nil, err
 	}
-	if v.has("routes") {
-		r.routes = given(v, "routes", r.routes)
-		return &r, t.checkNexthops(&r)
+	if !v.has("routes") {
+		return &r, nil
+	}
+	routes := given(v, "routes", r.routes)
+	if err := t.checkNexthops(&r, routes); err != nil {
+		return nil, err
+	}
+	r.routes = sortRoutes(slices.Clone(routes))
+	if len(v) == 1 && slices.Equal(r.routes, old.routes) {
+		return old, nil // without another revision
 	}
 	return &r, nil
 }
@@ -227,6 +233,11 @@ func (t *tx) changeGateway(r *router, info gatewayInfo) (*router, *failure) {
 	t.keep()
 	if err := t.checkGatewayNetwork(info); err != nil {
 		return nil, err
+	}
+	if info.network != "" && (old == nil || old.network != info.network) {
+		if err := t.checkNexthops(r, r.routes, t.subnets.in(info.network)...); err != nil {
+			return nil, err
+		}
 	}
 	if old != nil && old.network != info.network {
 		if slices.ContainsFunc(t.floatingIPs.sorted, func(f *floatingIP) bool { return f.routerID == r.id }) {
@@ -251,17 +262,30 @@ func (t *tx) changeGateway(r *router, info gatewayInfo) (*router, *failure) {
 	return r, nil
 }
 
-// checkNexthops refuses routes whose nexthop is not on a subnet that the router is connected to.
-func (t *tx) checkNexthops(r *router) *failure {
+// maxRoutes is the default of Neutron's max_routes.
+const maxRoutes = 30
+
+// checkNexthops refuses routes whose nexthop is not on a subnet that the router is connected to. next are those of its next
+// gateway, in place of the present one; none: the gateway stays.
+func (t *tx) checkNexthops(r *router, routes []route, next ...*subnet) *failure {
+	if len(routes) > maxRoutes {
+		return badAs("RoutesExhausted", "Unable to complete operation for %s. The number of routes exceeds the maximum %d.", r.id, maxRoutes)
+	}
 	var cidrs []netip.Prefix
 	used := map[netip.Addr]bool{}
+	for _, s := range next {
+		cidrs = append(cidrs, s.cidr)
+	}
 	for _, p := range t.attached(r.id) {
+		if p.gateway && len(next) > 0 {
+			continue
+		}
 		for i, s := range t.subnetsOf(p) {
 			cidrs = append(cidrs, s.cidr)
 			used[p.fixedIPs[i].Address] = true
 		}
 	}
-	for _, route := range r.routes {
+	for _, route := range routes {
 		reason := ""
 		nexthop := netip.MustParseAddr(route.Nexthop)
 		switch {
@@ -272,8 +296,11 @@ func (t *tx) checkNexthops(r *router) *failure {
 		default:
 			continue
 		}
-		text, _ := json.Marshal(r.routes)
-		return badAs("InvalidRoutes", "Invalid format for routes: %s, %s", text, reason)
+		var texts []string
+		for _, r := range routes {
+			texts = append(texts, fmt.Sprintf("{'destination': '%s', 'nexthop': '%s'}", r.Destination, r.Nexthop))
+		}
+		return badAs("InvalidRoutes", "Invalid format for routes: [%s], %s", strings.Join(texts, ", "), reason)
 	}
 	return nil
 }

@@ -291,6 +291,7 @@ type Router struct {
 	Description     string
 	ExternalNetwork string // the ID of the network that its gateway is on; "": no gateway
 	ZoneHints       []string
+	Routes          []string // such as "10.99.0.0/16 via 10.0.0.9", in order; nil: none
 }
 
 // Routers returns the routers of all projects and all Neutrons.
@@ -302,6 +303,10 @@ func (s *Server) Routers() []Router {
 			if len(r.zoneHints) > 0 {
 				router.ZoneHints = r.zoneHints
 			}
+			for _, route := range r.routes {
+				router.Routes = append(router.Routes, route.Destination+" via "+route.Nexthop)
+			}
+			slices.Sort(router.Routes)
 			if r.gateway != nil {
 				router.ExternalNetwork = r.gateway.network
 			}

@@ -93,7 +93,7 @@ func subnetAttributes() []*attribute[*subnet] {
 		{name: "gateway_ip", flags: onPost | onPut | filter | sortable, check: orNull(checkAddress), get: func(s *subnet) any { return nullable(s.gateway) }},
 		{name: "allocation_pools", flags: onPost | onPut, check: checkPoolList, get: func(s *subnet) any { return s.pools }},
 		{name: "dns_nameservers", flags: onPost | onPut, check: checkNameservers, get: func(s *subnet) any { return s.nameservers }},
-		{name: "host_routes", flags: onPost | onPut, check: checkRoutes, get: func(s *subnet) any { return s.routes }},
+		{name: "host_routes", flags: onPost | onPut, check: checkHostRoutes, get: func(s *subnet) any { return s.routes }},
 		{name: "enable_dhcp", flags: onPost | onPut | filter | sortable | boolean, check: truth, get: func(s *subnet) any { return s.dhcp }},
 		{name: "ipv6_ra_mode", flags: onPost | filter | sortable, check: modes, get: func(s *subnet) any { return nullable(s.raMode) }},
 		{name: "ipv6_address_mode", flags: onPost | filter | sortable, check: modes, get: func(s *subnet) any { return nullable(s.ipMode) }},
@@ -212,7 +212,22 @@ func checkNameservers(name string, v any) (any, *failure) {
 	return servers, nil
 }
 
-// checkRoutes accepts null as an empty list.
+// checkHostRoutes reads the routes of a subnet.
+func checkHostRoutes(name string, v any) (any, *failure) {
+	routes, err := checkRoutes(name, v)
+	if err != nil {
+		return nil, err
+	}
+	return sortRoutes(routes.([]route)), nil
+}
+
+// sortRoutes brings the routes in the order of the database's primary key.
+func sortRoutes(routes []route) []route {
+	slices.SortFunc(routes, func(a, b route) int { return strings.Compare(a.Destination+" "+a.Nexthop, b.Destination+" "+b.Nexthop) })
+	return routes
+}
+
+// checkRoutes reads routes in the order in which they are sent. It accepts null as an empty list.
 func checkRoutes(name string, v any) (any, *failure) {
 	routes := []route{}
 	if v == nil {
@@ -242,8 +257,6 @@ func checkRoutes(name string, v any) (any, *failure) {
 	for i := range routes {
 		routes[i].Nexthop = netip.MustParseAddr(routes[i].Nexthop).String()
 	}
-	// The order of the database's primary key.
-	slices.SortFunc(routes, func(a, b route) int { return strings.Compare(a.Destination+" "+a.Nexthop, b.Destination+" "+b.Nexthop) })
 	return routes, nil
 }
 

@@ -151,6 +151,43 @@ func Zones[T ~string](zones []T) (text string) {
 	return text
 }
 
+// Route is a route of a router in Neutron.
+type Route struct {
+	Destination string `json:"destination"`
+	NextHop     string `json:"nexthop"`
+}
+
+func (r Route) String() string { return r.Destination + " via " + r.NextHop }
+
+// WantedRoutes returns the routes that a router of the Network's own must have: as observed if the spec declares none.
+func WantedRoutes(spec *samplecrdv1.RouterSpec, observed []Route) []Route {
+	if spec == nil || spec.Routes == nil {
+		return observed
+	}
+	var wanted []Route
+	for _, r := range spec.Routes {
+		wanted = append(wanted, Route{r.Destination, string(r.NextHop)})
+	}
+	return wanted
+}
+
+// Routes describes the routes of a router; "" for none.
+func Routes(routes []Route) (text string) {
+	for _, route := range Sorted(routes) {
+		text += " to " + route
+	}
+	return text
+}
+
+// Sorted returns the texts of the routes, in order.
+func Sorted(routes []Route) (texts []string) {
+	for _, r := range routes {
+		texts = append(texts, r.String())
+	}
+	slices.Sort(texts)
+	return texts
+}
+
 // defaultMTU is that of the embedded Neutron.
 const defaultMTU = 1450
 

@@ -88,8 +88,27 @@ func (r *Rules) wantedVia(n *samplecrdv1.Network) string {
 	case spec.Existing != nil:
 		return " via " + cmp.Or(spec.Existing.ID, r.Gates[spec.Existing.Name])
 	default:
-		return " via own in " + cmp.Or(spec.ExternalNetwork.ID, r.Externals[spec.ExternalNetwork.Name]) + meaning.Zones(spec.AvailabilityZoneHints)
+		return " via own in " + cmp.Or(spec.ExternalNetwork.ID, r.Externals[spec.ExternalNetwork.Name]) + meaning.Zones(spec.AvailabilityZoneHints) + declaredRoutes(n, nil)
 	}
+}
+
+// declaredRoutes describes the routes that the Network declares, or those that the router has if it declares some; "" if it
+// declares none. The status has the same ones, and those that it has declared before and that are still there.
+func declaredRoutes(n *samplecrdv1.Network, router *Router) string {
+	if n.Spec.Router == nil || n.Spec.Router.Routes == nil {
+		return ""
+	}
+	if router == nil {
+		routes := meaning.Routes(meaning.WantedRoutes(n.Spec.Router, nil))
+		return " routes" + routes + " status" + routes
+	}
+	var known []meaning.Route
+	if n.Status.Router != nil {
+		for _, r := range n.Status.Router.Routes {
+			known = append(known, meaning.Route{Destination: r.Destination, NextHop: r.NextHop})
+		}
+	}
+	return " routes" + meaning.Routes(router.Routes) + " status" + meaning.Routes(known)
 }
 
 // observed describes in the same form what Neutron has, and what the status says.
@@ -167,6 +186,7 @@ func (r *Rules) via(subnet string, now *Snapshot, n *samplecrdv1.Network) (text 
 			if n.Spec.Router != nil && n.Spec.Router.AvailabilityZoneHints != nil { // otherwise the cloud chooses
 				text += meaning.Zones(router.ZoneHints)
 			}
+			text += declaredRoutes(n, &router)
 		default:
 			text += " via " + router.ID
 		}

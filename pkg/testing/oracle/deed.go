@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -36,13 +37,21 @@ type Deed struct {
 	isOwn       bool // the router
 	isDuplicate bool
 	isHalf      bool
+	routes      []lostRoute
 	isHolder    bool // an imported network has the mark of the owner, and of nobody else
+}
+
+// lostRoute is a route that a router loses.
+type lostRoute struct {
+	meaning.Route
+	// detachment is the Deed that the route is in the way of; nil if it leads to another network.
+	detachment *Deed
 }
 
 // Kind is a kind of Deeds that cannot be undone.
 type Kind string
 
-// The kinds.
+// The kinds. Routes that are removed can be added again; but no version of the Network may ever have wanted that.
 const (
 	Creates       Kind = "creates a network"
 	Deletes       Kind = "deletes a network"
@@ -56,6 +65,7 @@ const (
 	Detaches      Kind = "detaches a subnet"
 	Shares        Kind = "shares a network"
 	Unshares      Kind = "ends the sharing of a network"
+	RemovesRoutes Kind = "removes routes"
 )
 
 // body is that of a request to Neutron, as far as it matters.
@@ -74,6 +84,7 @@ type body struct {
 			NetworkID string `json:"network_id"`
 		} `json:"external_gateway_info"`
 		ZoneHints []string `json:"availability_zone_hints"`
+		Routes    *[]meaning.Route
 	}
 	Share Share `json:"rbac_policy"`
 }
@@ -122,6 +133,9 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 		router := now.Routers[id]
 		d.Router, d.UID = id, MarkOf(r.Cluster, router.Description)
 		r.unmarks(d, now, router.Description, b.Router.Description)
+		if b.Router.Routes != nil {
+			r.removesRoutes(d, now, router, *b.Router.Routes)
+		}
 		return d, d.mustHaveMark(router.ID != "")
 	}
 	return d, ""
@@ -260,6 +274,27 @@ func (r *Rules) completeInterface(d *Deed, now *Snapshot, router, action string,
 		d.isHalf = d.isHalf || i.Half
 	}
 	return r.about(d, now, subnet)
+}
+
+// removesRoutes completes a Deed that replaces the routes of a router, if some go.
+func (r *Rules) removesRoutes(d *Deed, now *Snapshot, router Router, next []meaning.Route) {
+	for _, route := range router.Routes {
+		if slices.Contains(next, route) {
+			continue
+		}
+		d.Kind = RemovesRoutes
+		lost := lostRoute{Route: route}
+		hop, _ := netip.ParseAddr(route.NextHop)
+		for id, interfaces := range now.Interfaces {
+			cidr, err := netip.ParsePrefix(now.Subnets[id].CIDR)
+			isOn := func(i Interface) bool { return i.RouterID == router.ID }
+			if err == nil && cidr.Contains(hop) && slices.ContainsFunc(interfaces, isOn) {
+				lost.detachment = &Deed{}
+				r.completeInterface(lost.detachment, now, router.ID, "remove_router_interface", body{SubnetID: id})
+			}
+		}
+		d.routes = append(d.routes, lost)
+	}
 }
 
 // subnetOf returns the ID of the subnet that the interface joins, the first one if there are several.

@@ -105,6 +105,23 @@ func (h *History) Since(reads Reads, uid types.UID) (versions []*samplecrdv1.Net
 			versions = append(versions, n)
 		}
 	}
+	if h.versions[all[len(all)-1]].isBypassed { // a process that has not seen it takes what is left for an orphan
+		return append([]*samplecrdv1.Network{nil}, versions...)
+	}
+	return versions
+}
+
+// all returns all versions of the owner; nil stands for one that is gone.
+func (h *History) all(uid types.UID) (versions []*samplecrdv1.Network) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, i := range h.byUID[uid] {
+		n := h.versions[i].network
+		if h.versions[i].isGone && !h.versions[i].isBypassed {
+			n = nil
+		}
+		versions = append(versions, n)
+	}
 	return versions
 }
 
@@ -149,6 +166,9 @@ func (r *Rules) Judge(h *History, process string, reads Reads, d *Deed) string {
 		return what + " without an owner"
 	}
 	versions := h.Since(reads, types.UID(d.UID))
+	if d.Kind == RemovesRoutes { // a later sync puts back what the spec declares
+		versions = h.all(types.UID(d.UID))
+	}
 	if len(versions) == 0 {
 		return what + " of " + d.UID + " without a read of it before"
 	}

@@ -38,9 +38,11 @@ type Rules struct {
 func (r *Rules) Permits(n *samplecrdv1.Network, d *Deed) bool {
 	switch {
 	case n == nil: // what it had is an orphan, and old enough
-		return d.isRemoval() && d.network == "" || d.Kind == Unmarks
+		return d.isRemoval() && d.network == "" || d.Kind == Unmarks || d.Kind == RemovesRoutes
 	case n.IsPaused():
 		return false
+	case d.Kind == RemovesRoutes:
+		return r.permitsRoutes(n, d)
 	case n.Spec.Import != nil:
 		return r.permitsOnImport(n, d)
 	}
@@ -55,6 +57,21 @@ func (r *Rules) Permits(n *samplecrdv1.Network, d *Deed) bool {
 		return !isDeleted && hasFinalizer(n)
 	}
 	return r.permitsOnSubnet(n, d, isRemoval)
+}
+
+// permitsRoutes is Permits for a Deed that removes routes: the Network declares others, or the subnet with the next hop goes,
+// or the router with the Network. Without a declaration, only those go with their subnet that the Network has declared before.
+func (r *Rules) permitsRoutes(n *samplecrdv1.Network, d *Deed) bool {
+	declared := meaning.WantedRoutes(n.Spec.Router, nil)
+	isDeclaring := n.Spec.Router != nil && n.Spec.Router.Routes != nil
+	isGoing := n.DeletionTimestamp != nil && !n.IsRetained()
+	return n.Spec.ManagementPolicy != samplecrdv1.ManagementObserve && !slices.ContainsFunc(d.routes, func(lost lostRoute) bool {
+		if isDeclaring && n.DeletionTimestamp == nil && !slices.Contains(declared, lost.Route) {
+			return false
+		}
+		isKnown := isDeclaring || n.Status.Router != nil && slices.Contains(n.Status.Router.Routes, samplecrdv1.RouteStatus(lost.Route))
+		return !isKnown || !isGoing && (lost.detachment == nil || !r.Permits(n, lost.detachment))
+	})
 }
 
 // permitsOnSubnet is Permits for Deeds about subnets and routers.

@@ -26,13 +26,13 @@ const (
 		"Subnets": {"sub": {"id": "sub", "name": "a/b", "description": "MARK", "network_id": "net", "cidr": "fd00::/64",
 			"gateway_ip": "fd00::1", "enable_dhcp": true, "ipv6_ra_mode": "slaac"}, "made": {"description": "MARK", "network_id": "legacy"}},
 		"Interfaces": {"sub": [{"device_id": "own", "fixed_ips": [{"subnet_id": "sub", "ip_address": "fd00::1"}]}]},
-		"Routers": {"own": {"id": "own", "description": "MARK", "external_gateway_info": {"network_id": "ext"}}, "theirs": {"id": "theirs"}}}`
+		"Routers": {"own": {"id": "own", "description": "MARK", "external_gateway_info": {"network_id": "ext"}, "routes": [{"destination": "fd99::/64", "nexthop": "fd00::7"}]}, "theirs": {"id": "theirs"}}}`
 	uid = "00000000-0000-4000-8000-00000000000"
 )
 
 var text = strings.NewReplacer("MARK", ownerMark+"c/"+uid+"1", "TAG", importTag+uid, "UID", uid,
 	"GONE", `"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}`, "RETAINED", `"deletionPolicy": "Retain"`,
-	"IMPORTED", `"cidr": "", "router": null, "import": {"networkID": "legacy"}`)
+	"ROUTES", `"routes": [{"destination": "fd99::/64", "nextHop": "fd00::7"}]`, "IMPORTED", `"cidr": "", "router": null, "import": {"networkID": "legacy"}`)
 
 func parse[T any](of, changes string) *T {
 	value := new(T)
@@ -53,6 +53,10 @@ func TestRules(t *testing.T) {
 		{"PUT networks/net", `{"network": ` + unmarked + `}`, "removes a mark", `{GONE, "spec": {RETAINED}}`, `{GONE}`},
 		{"PUT subnets/made", `{"subnet": ` + unmarked + `}`, "removes a mark", `{GONE, "spec": {IMPORTED}}`, `{"spec": {IMPORTED}}`},
 		{"PUT routers/own", `{"router": ` + unmarked + `}`, "removes a mark", `{GONE, "spec": {RETAINED}}`, `{}`},
+		{"PUT routers/own", `{"router": {"routes": []}}`, "removes routes", `{"spec": {"gateway": "fd00::2", "router": {ROUTES}}}`, `{"spec": {"router": {ROUTES}}}`},
+		{"PUT routers/own", `{"router": {"routes": []}}`, "removes routes", `{"spec": {"router": null}, "status": {"router": {ROUTES}}}`, `{"spec": {"router": null}}`},
+		{"PUT routers/own", `{"router": {"routes": []}}`, "removes routes", `{"spec": {"router": {"routes": []}}}`, `{}`},
+		{"PUT routers/own", `{"router": {"routes": [{"destination": "fd98::/64", "nexthop": "fd00::7"}]}}`, "removes routes", `{GONE, "spec": {"router": {ROUTES}}}`, `{GONE, "spec": {RETAINED, "router": {ROUTES}}}`},
 		{"PUT routers/theirs", `{}`, "it has no mark", `{}`, `{}`},
 		{"PUT networks/legacy/tags/TAG1", ``, "marks an imported network", `{"spec": {IMPORTED}}`, `{"spec": {IMPORTED, "managementPolicy": "Observe"}}`},
 		{"DELETE networks/legacy/tags/TAG1", ``, "removes the mark of an imported network", `{GONE, "spec": {IMPORTED}}`, `{GONE, "spec": {IMPORTED, "deletionPolicy": "Delete"}, "status": {"imported": true}}`},
@@ -84,6 +88,9 @@ func TestDisagreements(t *testing.T) {
 		{`{GONE}`, `{}`, "a/b was deleted, and is still there"},
 		{`{}`, `{"Networks": {"net": {}}}`, "has no mark"},
 		{`{"spec": {"gateway": "fd00::2"}}`, `{}`, "want 1 network"},
+		{`{"spec": {"router": {ROUTES}}, "status": {"router": {ROUTES}}}`, `{}`, ""},
+		{`{"spec": {"router": {ROUTES}}}`, `{}`, "want 1 network"},
+		{`{"spec": {"router": {"routes": []}}}`, `{}`, "want 1 network"},
 		{`{"spec": {"router": null}}`, `{}`, "left over: router own of UID1"},
 		{`{"metadata": {"uid": "UID3"}}`, `{}`, "left over: network net of UID1"},
 		{`{}`, `{"Networks": {"legacy": {"id": "legacy", "tags": ["TAG1"]}}}`, "the tag of UID1"},
@@ -131,6 +138,9 @@ func TestJudgeLooksAtWhatWasReadBeforeTheRequest(t *testing.T) {
 	after = read()
 	if wrong := r.Judge(h, "p", after, removal); wrong != "" {
 		t.Errorf("after it was read that its owner is gone in spite of its finalizer: %s", wrong)
+	}
+	if wrong := r.Judge(h, "p", after, &Deed{Kind: Deletes, UID: string(deleted.UID)}); wrong != "" {
+		t.Errorf("it is retained, but what a crash has left of it is an orphan: %s", wrong)
 	}
 	if wrong := r.Judge(h, "p", after, creation); !strings.Contains(wrong, "does not want that: paused false, deleted true") {
 		t.Errorf("creation for an owner that is gone in spite of its finalizer: %q", wrong)

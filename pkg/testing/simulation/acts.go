@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,7 @@ var kinds = map[string]struct {
 	"change fields":       {8, editSpec(changeFields)},
 	"change the router":   {12, editSpec(changeRouter)},
 	"change the sharing":  {6, edit(changeSharing)},
+	"change the routes":   {8, editSpec(changeRoutes)},
 	"change everything":   {3, editSpec(changeEverything)},
 	"change the policy":   {3, edit(changePolicy)},
 	"pause":               {2, annotate(samplecrdv1.AnnotationPaused, "true")},
@@ -364,11 +366,44 @@ func changeGateway(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {
 	makeConsistent(n)
 }
 
-// makeConsistent chooses a gateway if there is a router.
+// makeConsistent chooses a gateway if there is a router, and next hops in the subnets that there are.
 func makeConsistent(n *samplecrdv1.Network) {
 	if n.Spec.Router != nil && n.Spec.Gateway == samplecrdv1.GatewayNone {
 		n.Spec.Gateway = ""
 	}
+	if n.Spec.Router != nil && n.Spec.Router.Routes != nil {
+		n.Spec.Router.Routes = routesTo(n, destinationsOf(n.Spec.Router.Routes)...)
+	}
+}
+
+// destinationsOf returns the destinations of routesTo.
+func destinationsOf(routes []samplecrdv1.HostRoute) (destinations []int) {
+	for _, route := range routes {
+		var to int
+		_, _ = fmt.Sscanf(strings.NewReplacer("10.", "", "fd", "").Replace(route.Destination), "%d", &to)
+		destinations = append(destinations, to)
+	}
+	return destinations
+}
+
+// routesTo returns routes through the Network's subnets: to 90 and above through the first one, below through the additional one,
+// if there is one.
+func routesTo(n *samplecrdv1.Network, destinations ...int) []samplecrdv1.HostRoute {
+	routes := []samplecrdv1.HostRoute{}
+	for _, to := range destinations {
+		through := n
+		if to < 90 && len(n.Spec.AdditionalSubnets) == 0 {
+			continue
+		} else if to < 90 {
+			through = &samplecrdv1.Network{Spec: samplecrdv1.NetworkSpec{SubnetSpec: n.Spec.AdditionalSubnets[0].SubnetSpec}}
+		}
+		destination := fmt.Sprintf("10.%d.0.0/16", to)
+		if through.Spec.CIDR[0] == 'f' {
+			destination = fmt.Sprintf("fd%d::/64", to)
+		}
+		routes = append(routes, samplecrdv1.HostRoute{Destination: destination, NextHop: samplecrdv1.IPAddress(at(through, to))})
+	}
+	return routes
 }
 
 func changeFields(_ *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
@@ -398,6 +433,7 @@ func changeFields(_ *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 		} else if i == len(more) {
 			n.Spec.AdditionalSubnets = more[:2]
 		}
+		makeConsistent(n)
 	}
 }
 
@@ -418,6 +454,7 @@ func changeRouter(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 	n.Spec.Router = routers[r.IntN(len(routers))]
 	if n.Spec.Router != nil && n.Spec.Router.Existing == nil {
 		n.Spec.Router.AvailabilityZoneHints = [][]samplecrdv1.AvailabilityZone{nil, nil, {"nova"}, {"nova", "az2"}}[r.IntN(4)]
+		changeRoutes(w, s, r, n)
 	}
 	makeConsistent(n)
 }
@@ -431,6 +468,12 @@ func changeSharing(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {
 		if r.IntN(2) == 0 {
 			n.Spec.SharedWith = append(n.Spec.SharedWith, samplecrdv1.Share{ProjectID: project})
 		}
+	}
+}
+
+func changeRoutes(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	if n.Spec.Router != nil && n.Spec.Router.Existing == nil {
+		n.Spec.Router.Routes = [][]samplecrdv1.HostRoute{nil, nil, {}, routesTo(n, 98), routesTo(n, 99, 98), routesTo(n, 88, 99)}[r.IntN(6)]
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
 )
 
@@ -205,6 +206,7 @@ func (w *World) switchAllOn() {
 
 // removeObstacles removes what strangers, and Networks that were retained or lost, have at routers and on networks.
 func (w *World) removeObstacles() {
+	w.removeRoutes()
 	now := w.cloud.snapshot()
 	for id, interfaces := range now.Interfaces {
 		s := now.Subnets[id]
@@ -225,6 +227,29 @@ func (w *World) removeObstacles() {
 		if w.isStrange(id) && !w.isGate(id) {
 			_ = w.cloud.byAdmin(http.MethodDelete, "routers/"+id, nil, nil)
 		}
+	}
+}
+
+// removeRoutes removes the routes that neither the spec nor the status of a Network names from its router, and all routes of
+// routers that are no Network's any more: controllers leave them alone.
+func (w *World) removeRoutes() {
+	owners := map[string]*samplecrdv1.Network{}
+	networks := w.all()
+	if w.twin != nil {
+		networks = append(networks, w.twin.all()...)
+	}
+	for _, n := range networks {
+		owners[string(n.UID)] = n
+	}
+	for id, router := range w.cloud.snapshot().Routers {
+		owner := owners[oracle.MarkOf(Cluster, router.Description)+oracle.MarkOf(neighbour, router.Description)]
+		if len(router.Routes) == 0 || owner != nil && owner.Spec.Router != nil && owner.Spec.Router.Routes != nil {
+			continue
+		}
+		left := slices.DeleteFunc(slices.Clone(router.Routes), func(route meaning.Route) bool {
+			return owner == nil || owner.Status.Router == nil || !slices.Contains(owner.Status.Router.Routes, samplecrdv1.RouteStatus(route))
+		})
+		_ = w.cloud.change("router", id, object{"routes": left})
 	}
 }
 
@@ -398,7 +423,7 @@ func (w *World) drift(s *slot, r *rand.Rand) {
 	if subnet == "" {
 		return
 	}
-	switch r.IntN(7) {
+	switch r.IntN(9) {
 	case 0:
 		_ = w.cloud.change("network", network, object{"name": "renamed"})
 	case 1:
@@ -415,7 +440,24 @@ func (w *World) drift(s *slot, r *rand.Rand) {
 		if router := w.get(s).Status.Router; router != nil && !w.isGate(router.ID) {
 			_ = w.cloud.change("router", router.ID, object{"name": "renamed"})
 		}
+	case 7, 8:
+		w.driftRoutes(w.get(s), r)
 	}
+}
+
+// driftRoutes adds a route to the Network's own router, or removes all that it has.
+func (w *World) driftRoutes(n *samplecrdv1.Network, r *rand.Rand) {
+	if n.Status.Router == nil || w.isGate(n.Status.Router.ID) {
+		return
+	}
+	routes := []meaning.Route{}
+	if r.IntN(2) == 0 {
+		routes = append(routes, w.cloud.snapshot().Routers[n.Status.Router.ID].Routes...)
+		for _, more := range routesTo(n, 97) {
+			routes = append(routes, meaning.Route{Destination: more.Destination, NextHop: string(more.NextHop)})
+		}
+	}
+	_ = w.cloud.change("router", n.Status.Router.ID, object{"routes": routes})
 }
 
 // detach takes the slot's first subnet off all routers.

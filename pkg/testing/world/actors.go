@@ -48,7 +48,7 @@ var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subne
 
 // deletions are the names of the Scenarios with a Network that is being deleted.
 var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
-	deletedShared, deletedWithRouter, deletedAtExisting, deletedDualStack, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
+	deletedShared, deletedWithRouter, deletedAtExisting, deletedDualStack, deletedWithRoutes, retainedWithRoutes, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
 	importDeleted, importRetained, importLeft, oldMarkDeleted, vanishedAndDeleted}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
@@ -106,8 +106,13 @@ func routing(act func(w *World, subnet string)) func(*World, string) *embedded.F
 	}
 }
 
-// detachAll detaches the subnets of the controller's networks from all routers.
+// detachAll detaches the subnets of the controller's networks from all routers, after the routes through them.
 func detachAll(w *World) {
+	for _, r := range w.ownRouters() {
+		if r.Routes != nil {
+			w.SetRoutes(r.ID)
+		}
+	}
 	for _, i := range w.Neutron.Interfaces() {
 		if _, isProtected := w.protected[i.NetworkID]; !isProtected {
 			w.send(w.Client, http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", map[string]any{"port_id": i.PortID}, nil)

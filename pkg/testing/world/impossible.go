@@ -161,7 +161,7 @@ const usedByOthers = "the Network gets what the edit asks for, and only the old 
 const hiddenExternal = "a member cannot see the subnets of another project's external network, but its new router is connected to them"
 
 // Impossibles are the edits that cannot be completed.
-var Impossibles = slices.Concat(subnetsInTheWay, routersInTheWay, addressesInTheWay, namesOfNothing, usersInTheWay, quotasInTheWay, refusals, noSuchZones)
+var Impossibles = slices.Concat(subnetsInTheWay, routersInTheWay, addressesInTheWay, namesOfNothing, usersInTheWay, quotasInTheWay, refusals, noSuchZones, noSuchHops)
 
 // subnetsInTheWay: a new subnet overlaps with one of the same network.
 var subnetsInTheWay = []Impossible{
@@ -345,4 +345,17 @@ var noSuchZones = []Impossible{
 	{Name: "an own router in an availability zone that is not there, and a CIDR that grows", Start: with(own(public)), Want: specWith("10.0.0.0/16", "", routerIn("nowhere")), Names: []string{"nowhere"}, Corrected: specWith("10.0.0.0/16", "", routerIn("az2"))},
 	{Name: "an own router in an availability zone that is not there yet", Start: with(own(public)), Want: with(routerIn("az2")),
 		Obstruct: refusing(http.MethodPost, "/routers", embedded.Fault{Status: http.StatusNotFound, Type: "AvailabilityZoneNotFound", Message: "AvailabilityZone az2 could not be found."}), Names: []string{"az2"}},
+}
+
+// noSuchHops: the router has no subnet of a next hop, or a route of somebody else is in the way.
+var noSuchHops = []Impossible{
+	{Name: "a route via nothing", Start: with(routes(toA)), Want: with(routes(toB, "10.97.0.0/16 via 10.66.0.7")), Names: []string{"10.66.0.7"}, Corrected: with(routes(toB))},
+	{Name: "a route via the router itself", Start: with(own(public)), Want: with(routes("10.97.0.0/16 via 10.0.0.1")), Names: []string{"used by router"}, Corrected: with(routes(toB))},
+	{Name: "next CIDR without the next hops", Start: with(routes(toA)), Want: specWith("10.1.0.0/24", "", routes(toA)), Names: []string{"10.0.0.7"}, Corrected: specWith("10.1.0.0/24", "", routes(toB1))},
+	{Name: "CIDR that shrinks from under a next hop", Start: with(routes("10.97.0.0/16 via 10.0.0.200")), Want: specWith("10.0.0.0/25", "", routes("10.97.0.0/16 via 10.0.0.200")), Names: []string{"10.0.0.200"}, Corrected: specWith("10.0.0.0/25", "", routes(toA))},
+	{Name: "subnet removed from under a declared route", Start: with(dualStack, routes(toA, to6)), Want: with(routes(toA, to6)), Names: []string{"fd00:1::7"}, Corrected: with(routes(toA))},
+	{Name: "the gateway moves to a next hop", Start: with(routes(toA)), Want: specWith("10.0.0.0/24", "10.0.0.7", routes(toA)), Names: []string{"10.0.0.7"}, Corrected: specWith("10.0.0.0/24", "10.0.0.9", routes(toA))},
+	{Name: "a route of somebody else at the own router, and a gateway that moves", Start: with(own(public)), Want: specWith("10.0.0.0/24", "10.0.0.9", own(public)), Obstruct: route("", "10.0.0.77"), Names: []string{"route"}},
+	{Name: "a route of somebody else beside one of the Network, and a CIDR that grows", Start: with(own(public), additional("a", "10.1.0.0/24")), Want: specWith("10.0.0.0/16", "", own(public), additional("a", "10.1.0.0/16")), Obstruct: route("", "10.1.0.77"), Names: []string{"route"}},
+	{Name: "an unforeseen refusal of routes", Start: with(routes(toA)), Want: with(routes(toB)), Obstruct: refusing(http.MethodPut, "/routers/ID", unforeseen), Names: []string{"plug-in"}},
 }

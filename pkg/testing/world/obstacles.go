@@ -111,13 +111,17 @@ func floating(w *World) error {
 	return err
 }
 
-// route gives the user's router of that name a route via an address of the Network.
+// route gives the user's router of that name, or the Network's own router for "", a route via an address of the Network.
 func route(router, nexthop string) obstacle {
 	return func(w *World) error {
 		set := func(routes ...map[string]string) map[string]any {
 			return map[string]any{"router": map[string]any{"routes": append([]map[string]string{}, routes...)}}
 		}
-		path := "routers/" + w.ids[router]
+		id := w.ids[router]
+		if status := w.Get().Status.Router; router == "" && status != nil {
+			id = status.ID
+		}
+		path := "routers/" + id
 		w.undoLater(w.Client, http.MethodPut, path, set())
 		return w.trySend(w.Client, http.MethodPut, path, set(map[string]string{"destination": "10.99.0.0/16", "nexthop": nexthop}), nil)
 	}

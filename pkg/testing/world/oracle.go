@@ -123,7 +123,7 @@ func (w *World) wantOwned(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec)
 	default:
 		via = " via own"
 		external := cmp.Or(router.ExternalNetwork.Name, w.nameOfNetwork(router.ExternalNetwork.ID))
-		lines = append(lines, fmt.Sprintf("router %s of %s: %s%s", routerID(&n.Status), n.UID, external, w.wantedZones(n, router)))
+		lines = append(lines, fmt.Sprintf("router %s of %s: %s%s", routerID(&n.Status), n.UID, external, w.wantedZones(n, router)+w.wantedRoutes(n, router)))
 	}
 	var subnets []string
 	for _, s := range meaning.SubnetsOf(want) {
@@ -151,6 +151,37 @@ func (w *World) wantedZones(n *samplecrdv1.Network, declared *samplecrdv1.Router
 	return meaning.Zones(declared.AvailabilityZoneHints)
 }
 
+// wantedRoutes describes the routes that the router of the status must have: any if the spec declares none.
+func (w *World) wantedRoutes(n *samplecrdv1.Network, declared *samplecrdv1.RouterSpec) string {
+	if declared.Routes == nil {
+		for _, r := range w.Neutron.Routers() {
+			if r.ID == routerID(&n.Status) {
+				return describeRoutes(r.Routes)
+			}
+		}
+	}
+	return meaning.Routes(meaning.WantedRoutes(declared, nil))
+}
+
+// wantStatusRoutes returns status.router.routes: the declared ones. If the spec declares none, those of the status must be there.
+func (w *World) wantStatusRoutes(n *samplecrdv1.Network, declared *samplecrdv1.RouterSpec) (routes []samplecrdv1.RouteStatus) {
+	if declared.Routes != nil {
+		for _, r := range meaning.Sorted(meaning.WantedRoutes(declared, nil)) {
+			destination, nextHop, _ := strings.Cut(r, " via ")
+			routes = append(routes, samplecrdv1.RouteStatus{Destination: destination, NextHop: nextHop})
+		}
+		return routes
+	}
+	for _, r := range w.ownRouters() {
+		for _, known := range n.Status.Router.Routes {
+			if r.ID == routerID(&n.Status) && slices.Contains(r.Routes, known.Destination+" via "+known.NextHop) {
+				routes = append(routes, known)
+			}
+		}
+	}
+	return routes
+}
+
 // wantStatus returns the status with the subnets and the router that Neutron has.
 func (w *World) wantStatus(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec) samplecrdv1.NetworkStatus {
 	w.t.Helper()
@@ -164,6 +195,9 @@ func (w *World) wantStatus(n *samplecrdv1.Network, want *samplecrdv1.NetworkSpec
 			last := &status.Subnets[len(status.Subnets)-1]
 			last.RouterPortID, status.Router = w.attachment(id)
 		}
+	}
+	if status.Router != nil && n.Status.Router != nil {
+		status.Router.Routes = w.wantStatusRoutes(n, want.Router)
 	}
 	status.SubnetID = status.Subnets[0].ID
 	return status

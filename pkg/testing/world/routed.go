@@ -4,6 +4,8 @@
 package world
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -43,6 +45,28 @@ func routerIn(zones ...samplecrdv1.AvailabilityZone) func(*samplecrdv1.NetworkSp
 func inZones(zones ...samplecrdv1.AvailabilityZone) func(*samplecrdv1.NetworkSpec) {
 	return func(s *samplecrdv1.NetworkSpec) { s.AvailabilityZoneHints = zones }
 }
+
+// routes returns a change of a spec to a router of the Network's own with these routes, each as "10.99.0.0/16 via 10.0.0.9".
+func routes(routes ...string) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) {
+		if s.Router == nil {
+			own(public)(s)
+		}
+		s.Router.Routes = []samplecrdv1.HostRoute{}
+		for _, route := range routes {
+			destination, nextHop, _ := strings.Cut(route, " via ")
+			s.Router.Routes = append(s.Router.Routes, samplecrdv1.HostRoute{Destination: destination, NextHop: samplecrdv1.IPAddress(nextHop)})
+		}
+	}
+}
+
+// Routes through the subnets that the specs have.
+const (
+	toB  = "10.98.0.0/16 via 10.0.0.7"
+	toA  = "10.99.0.0/16 via 10.0.0.7" // in another order than Neutron's
+	to6  = "fd99::/64 via fd00:1::7"
+	toB1 = "10.98.0.0/16 via 10.1.0.7"
+)
 
 // dualStack adds an IPv6 subnet.
 func dualStack(s *samplecrdv1.NetworkSpec) {
@@ -98,23 +122,31 @@ func (w *World) RoutedSpecs() map[string]*samplecrdv1.NetworkSpec {
 }
 
 const (
-	retainedWithRouter    = "delete of a retained one with a router"
-	retainedAtExisting    = "delete of a retained one at an existing router"
-	deletedWithRouter     = "delete with a router"
-	deletedAtExisting     = "delete at an existing router"
-	deletedDualStack      = "delete of dual stack"
-	recreatedWithRouter   = "delete and re-create with a router"
-	otherExisting         = "another existing router"
-	existingRouterRemoved = "existing router removed"
-	adoptedInterface      = "adoption of an interface to the existing router"
-	existingToOwn         = "existing router replaced by an own one"
+	retainedWithRouter      = "delete of a retained one with a router"
+	retainedAtExisting      = "delete of a retained one at an existing router"
+	deletedWithRouter       = "delete with a router"
+	deletedAtExisting       = "delete at an existing router"
+	deletedDualStack        = "delete of dual stack"
+	deletedWithRoutes       = "delete with routes"
+	routesRemovedWithRouter = "router removed with its routes"
+	routesToExisting        = "own router with routes replaced by an existing one"
+	routesUndeclared        = "edit of the gateway under routes that are no longer declared"
+	routesUndeclaredFirst   = "routes no longer declared, and then the router"
+	retainedWithRoutes      = "delete of a retained one with routes"
+	recreatedWithRouter     = "delete and re-create with a router"
+	otherExisting           = "another existing router"
+	existingRouterRemoved   = "existing router removed"
+	adoptedInterface        = "adoption of an interface to the existing router"
+	existingToOwn           = "existing router replaced by an own one"
 )
 
 var (
-	allRetained = []string{retained, retainedWithRouter, retainedAtExisting}
+	allRetained = []string{retained, retainedWithRouter, retainedAtExisting, retainedWithRoutes}
 	// forgetful are the Scenarios in which only the status says that the interface on a user's router
-	// is the controller's, or what the network is shared with.
-	forgetful = []string{otherExisting, existingRouterRemoved, existingToOwn, deletedAtExisting, otherProjects, noProjects, shareStays, otherCIDRAndProject}
+	// is the controller's, or a route that is in the way, or what the network is shared with.
+	forgetful = []string{otherExisting, existingRouterRemoved, existingToOwn, deletedAtExisting,
+		routesRemovedWithRouter, routesToExisting, routesUndeclared, routesUndeclaredFirst,
+		otherProjects, noProjects, shareStays, otherCIDRAndProject}
 )
 
 // Forgets reports whether the Network leaves a user's router, or comes to one. Then there are backups
@@ -243,6 +275,40 @@ var routed = []Scenario{
 	edit("own router in another availability zone", with(inZones("nova"), routerIn("nova")), with(inZones("nova"), routerIn("az2"))),
 	edit("own router in chosen availability zones", with(own(public)), with(routerIn("nova", "az2"))),
 	edit("availability zones of the own router removed", with(routerIn("nova")), with(own(public))),
+	create("create with routes", with(routes(toA, toB))),
+	create("create of dual stack with routes", with(dualStack, routes(to6, toA))),
+	edit("routes added", with(own(public)), with(routes(toA))),
+	edit("routes changed", with(routes(toA)), with(routes(toB))),
+	edit("all routes removed", with(routes(toA, toB)), with(routes())),
+	edit("routes no longer declared", with(routes(toA)), with(own(public))),
+	edit(routesRemovedWithRouter, with(routes(toA)), with()),
+	edit(routesToExisting, with(dualStack, routes(toA, to6)), with(dualStack, existing(shared))),
+	edit("another external network, with routes", with(routes(toA)), with(own(public2), routes(toA, toB))),
+	edit("edit of the gateway under routes", with(dualStack, routes(toA, to6)), specWith("10.0.0.0/24", "10.0.0.9", dualStack, routes(toA, toB, to6))),
+	edit(routesUndeclared, with(routes(toA)), specWith("10.0.0.0/24", "10.0.0.9", own(public))),
+	edit("replacement under routes", with(routes(toA, toB)), specWith("10.1.0.0/24", "", routes(toB1))),
+	edit("replacement with overlap under routes", with(routes(toA)), specWith("10.0.0.0/16", "", routes(toA, toB))),
+	edit("subnet removed under its route", with(dualStack, routes(toA, to6)), with(routes(toA))),
+	drift("routes changed by others", with(routes(toA)), func(w *World, router, _ string) { w.SetRoutes(router, toB) }),
+	drift("routes of others left alone", with(own(public)), func(w *World, router, _ string) { w.SetRoutes(router, toB) }),
+	drift("gateway moved from under its interface and routes", with(routes(toA)), func(w *World, router, subnet string) {
+		w.updateInNeutron("subnets", "subnet", subnet, map[string]any{"gateway_ip": nil})
+		w.SetGateway(subnet, "10.0.0.77")
+		w.SetRoutes(router, toA, toB)
+	}),
+	{routesUndeclaredFirst, with(routes(toA)), func(w *World) {
+		w.Edit(func(n *samplecrdv1.Network) {
+			switch {
+			case n.Spec.Router == nil:
+			case n.Spec.Router.Routes != nil:
+				n.Spec = *with(own(public))
+			case n.Status.ObservedGeneration == n.Generation:
+				n.Spec = *with()
+			}
+		})
+	}, with()},
+	{deletedWithRoutes, with(dualStack, routes(toA, to6)), kubectlDelete, nil},
+	{retainedWithRoutes, with(routes(toA), isRetained), kubectlDelete, nil},
 	{"network vanished from its availability zones", with(inZones("az2")), once(func(w *World) {
 		w.DeleteInNeutron("networks", w.Find().Status.NetworkID)
 	}), with(inZones("az2"))},

@@ -272,5 +272,24 @@ func (w *World) routerLine(r embedded.Router) string {
 	if owner, ok := ownerOf(r.Description); ok {
 		line = fmt.Sprintf("router %s of %s:", r.ID, owner.UID)
 	}
-	return line + " " + w.nameOfNetwork(r.ExternalNetwork) + meaning.Zones(r.ZoneHints)
+	return line + " " + w.nameOfNetwork(r.ExternalNetwork) + meaning.Zones(r.ZoneHints) + describeRoutes(r.Routes)
+}
+
+// describeRoutes describes the routes of a router; "" for none.
+func describeRoutes(routes []string) (text string) {
+	for _, route := range routes {
+		text += " to " + route
+	}
+	return text
+}
+
+// SetRoutes gives a router these routes, as another client: each as "10.99.0.0/16 via 10.0.0.9".
+func (w *World) SetRoutes(router string, routes ...string) {
+	w.t.Helper()
+	all := []meaning.Route{}
+	for _, route := range routes {
+		destination, nextHop, _ := strings.Cut(route, " via ")
+		all = append(all, meaning.Route{Destination: destination, NextHop: nextHop})
+	}
+	w.UpdateRouter(router, map[string]any{"routes": all})
 }

@@ -50,6 +50,8 @@ func (s Scenario) Left() []string {
 		return []string{"unmarked: 10.0.0.0/24 10.0.0.1"}
 	case retainedWithRouter:
 		return []string{"unmarked: 10.0.0.0/24 10.0.0.1 via unmarked", "unmarked router: public"}
+	case retainedWithRoutes:
+		return []string{"unmarked: 10.0.0.0/24 10.0.0.1 via unmarked", "unmarked router: public to " + toA}
 	case retainedAtExisting:
 		return []string{"unmarked: 10.0.0.0/24 10.0.0.1 via shared"}
 	}

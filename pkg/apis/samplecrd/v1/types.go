@@ -37,8 +37,8 @@ type Network struct {
 	//
 	// A field that is not set means Neutron's default, and the controller restores the default if
 	// another client changes it. This does not hold for availabilityZoneHints, mtu,
-	// portSecurityEnabled, provider, sharedWith and tags: if they are not set, the controller leaves
-	// alone what the cloud or another client chooses.
+	// portSecurityEnabled, provider, router.routes, sharedWith and tags: if they are not set, the
+	// controller leaves alone what the cloud or another client chooses.
 	// Neutron's field description is not here, because it carries the ownership mark.
 	//
 	// For a Network that imports its network, a field that is not set stays as it was found.
@@ -341,7 +341,7 @@ type AllocationPool struct {
 	End IPAddress `json:"end"`
 }
 
-// HostRoute is a route that DHCP servers announce.
+// HostRoute is a static route: one that DHCP servers announce, or one of a router.
 type HostRoute struct {
 	// destination is the address range that the route leads to, in its canonical form, such as
 	// 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.
@@ -350,7 +350,8 @@ type HostRoute struct {
 	// +kubebuilder:validation:MaxLength=43
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must be an IPv4 or IPv6 address and a prefix length in its canonical form",messageExpression="isCIDR(self) ? 'must be written as %s'.format([string(cidr(self).masked())]) : 'must be an IPv4 or IPv6 address and a prefix length, such as 10.99.0.0/16 or fd00:9::/64'",rule="isCIDR(self) && self == string(cidr(self).masked())"
 	Destination string `json:"destination"`
-	// nextHop is the address of the next router. It can be outside cidr.
+	// nextHop is the address of the next router. In hostRoutes, it can be outside cidr. In
+	// router.routes, it must be in a subnet that the router is connected to.
 	//
 	// +required
 	NextHop IPAddress `json:"nextHop"`
@@ -407,6 +408,7 @@ type AdditionalSubnet struct {
 // existing is set.
 //
 // +kubebuilder:validation:XValidation:fieldPath=".availabilityZoneHints",reason=FieldValueForbidden,message="must not be set with existing: the zones of a router that exists cannot change",rule="!has(self.availabilityZoneHints) || !has(self.existing) || has(self.externalNetwork)"
+// +kubebuilder:validation:XValidation:fieldPath=".routes",reason=FieldValueForbidden,message="must not be set with existing: the routes of a router that exists stay as they are",rule="!has(self.routes) || !has(self.existing) || has(self.externalNetwork)"
 // +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have exactly one of externalNetwork and existing",messageExpression="'must have exactly one of externalNetwork and existing, and has ' + (has(self.existing) ? 'both' : 'neither')",rule="has(self.externalNetwork) != has(self.existing)"
 type RouterSpec struct {
 	// externalNetwork requests a router of this Network's own, with its gateway in that external
@@ -431,6 +433,19 @@ type RouterSpec struct {
 	// +kubebuilder:validation:MaxItems=10
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have at most 255 characters together, where each zone counts 4 more",rule="self.map(z, size(z) + 4).sum() <= 255"
 	AvailabilityZoneHints []AvailabilityZone `json:"availabilityZoneHints,omitempty"`
+	// routes are the static routes of a router of this Network's own, in any order. If they are
+	// set, the router has exactly these; the empty list removes all. If they are not set, they are
+	// left alone. Each next hop must be in a subnet that the router is connected to: one of this
+	// Network, or one of the external network. Before the controller disconnects a subnet from the
+	// router, it removes the routes through that subnet. It sets the declared ones again
+	// afterwards. If the field is removed later, the routes stay until then, and are not set again.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=30
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must have a next hop of the same IP family as the destination",messageExpression="self.map(r, isCIDR(r.destination) && isIP(r.nextHop) && cidr(r.destination).ip().family() != ip(r.nextHop).family(), r.destination + ' via ' + r.nextHop + ' must have a next hop of the same IP family as the destination')[0]",rule="self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || cidr(r.destination).ip().family() == ip(r.nextHop).family())"
+	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,message="must not have a route twice",messageExpression="self.map(r, !self.exists_one(q, q.destination == r.destination && q.nextHop == r.nextHop), r.destination + ' via ' + r.nextHop + ' must not be in the list twice')[0]",optionalOldSelf=true,rule="oldSelf.hasValue() && oldSelf.value() == self || self.all(r, self.exists_one(q, q.destination == r.destination && q.nextHop == r.nextHop))"
+	Routes []HostRoute `json:"routes,omitzero"`
 }
 
 // NeutronReference names an object in Neutron. Exactly one of its fields is set.
@@ -680,6 +695,22 @@ type RouterStatus struct {
 	// +optional
 	// +listType=atomic
 	ExternalIPs []string `json:"externalIPs,omitempty"`
+	// routes are the routes that spec.router.routes declares, and those that it has declared before
+	// and that a router of the Network's own still has. The controller writes them before it sets
+	// them, so that it knows which ones it may remove when the spec has changed in between.
+	// +optional
+	// +listType=atomic
+	Routes []RouteStatus `json:"routes,omitempty"`
+}
+
+// RouteStatus is a static route of a router.
+type RouteStatus struct {
+	// destination is the address range that the route leads to.
+	// +required
+	Destination string `json:"destination"`
+	// nextHop is the address of the next router.
+	// +required
+	NextHop string `json:"nextHop"`
 }
 
 // NetworkList is a list of Networks.

@@ -12,12 +12,13 @@ import (
 // HostRouteApplyConfiguration represents a declarative configuration of the HostRoute type for use
 // with apply.
 //
-// HostRoute is a route that DHCP servers announce.
+// HostRoute is a static route: one that DHCP servers announce, or one of a router.
 type HostRouteApplyConfiguration struct {
 	// destination is the address range that the route leads to, in its canonical form, such as
 	// 10.99.0.0/16. Unlike in cidr, bits after the prefix length are refused.
 	Destination *string `json:"destination,omitempty"`
-	// nextHop is the address of the next router. It can be outside cidr.
+	// nextHop is the address of the next router. In hostRoutes, it can be outside cidr. In
+	// router.routes, it must be in a subnet that the router is connected to.
 	NextHop *samplecrdv1.IPAddress `json:"nextHop,omitempty"`
 }
 

@@ -31,8 +31,8 @@ type NetworkApplyConfiguration struct {
 	//
 	// A field that is not set means Neutron's default, and the controller restores the default if
 	// another client changes it. This does not hold for availabilityZoneHints, mtu,
-	// portSecurityEnabled, provider, sharedWith and tags: if they are not set, the controller leaves
-	// alone what the cloud or another client chooses.
+	// portSecurityEnabled, provider, router.routes, sharedWith and tags: if they are not set, the
+	// controller leaves alone what the cloud or another client chooses.
 	// Neutron's field description is not here, because it carries the ownership mark.
 	//
 	// For a Network that imports its network, a field that is not set stays as it was found.

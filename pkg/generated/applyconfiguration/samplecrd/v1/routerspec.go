@@ -27,6 +27,13 @@ type RouterSpecApplyConfiguration struct {
 	// them: if they are added or changed, the controller replaces the router. If they are removed
 	// later, the router stays.
 	AvailabilityZoneHints []samplecrdv1.AvailabilityZone `json:"availabilityZoneHints,omitempty"`
+	// routes are the static routes of a router of this Network's own, in any order. If they are
+	// set, the router has exactly these; the empty list removes all. If they are not set, they are
+	// left alone. Each next hop must be in a subnet that the router is connected to: one of this
+	// Network, or one of the external network. Before the controller disconnects a subnet from the
+	// router, it removes the routes through that subnet. It sets the declared ones again
+	// afterwards. If the field is removed later, the routes stay until then, and are not set again.
+	Routes []HostRouteApplyConfiguration `json:"routes,omitempty"`
 }
 
 // RouterSpecApplyConfiguration constructs a declarative configuration of the RouterSpec type for use with
@@ -57,6 +64,19 @@ func (b *RouterSpecApplyConfiguration) WithExisting(value *NeutronReferenceApply
 func (b *RouterSpecApplyConfiguration) WithAvailabilityZoneHints(values ...samplecrdv1.AvailabilityZone) *RouterSpecApplyConfiguration {
 	for i := range values {
 		b.AvailabilityZoneHints = append(b.AvailabilityZoneHints, values[i])
+	}
+	return b
+}
+
+// WithRoutes adds the given value to the Routes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Routes field.
+func (b *RouterSpecApplyConfiguration) WithRoutes(values ...*HostRouteApplyConfiguration) *RouterSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRoutes")
+		}
+		b.Routes = append(b.Routes, *values[i])
 	}
 	return b
 }

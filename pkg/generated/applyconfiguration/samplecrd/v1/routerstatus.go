@@ -14,6 +14,10 @@ type RouterStatusApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// externalIPs are the addresses of the router in its external network, at most 50.
 	ExternalIPs []string `json:"externalIPs,omitempty"`
+	// routes are the routes that spec.router.routes declares, and those that it has declared before
+	// and that a router of the Network's own still has. The controller writes them before it sets
+	// them, so that it knows which ones it may remove when the spec has changed in between.
+	Routes []RouteStatusApplyConfiguration `json:"routes,omitempty"`
 }
 
 // RouterStatusApplyConfiguration constructs a declarative configuration of the RouterStatus type for use with
@@ -36,6 +40,19 @@ func (b *RouterStatusApplyConfiguration) WithID(value string) *RouterStatusApply
 func (b *RouterStatusApplyConfiguration) WithExternalIPs(values ...string) *RouterStatusApplyConfiguration {
 	for i := range values {
 		b.ExternalIPs = append(b.ExternalIPs, values[i])
+	}
+	return b
+}
+
+// WithRoutes adds the given value to the Routes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Routes field.
+func (b *RouterStatusApplyConfiguration) WithRoutes(values ...*RouteStatusApplyConfiguration) *RouterStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRoutes")
+		}
+		b.Routes = append(b.Routes, *values[i])
 	}
 	return b
 }
