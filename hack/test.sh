@@ -119,12 +119,13 @@ usually() {
     lint) seconds=60 ;;
     codegen) seconds=15 ;;
     unit) seconds=240 ;;
-    contract) seconds=90 ;;
-    e2e) seconds=220 ;;
-    faults) seconds=150 ;;
-    release) seconds=60 ;;
+    contract) seconds=105 ;;
+    e2e) seconds=300 ;;
+    faults) seconds=120 ;;
+    release) seconds=90 ;;
     monitoring) seconds=120 ;;
-    node | walkthrough) seconds=120 ;;
+    node) seconds=210 ;;
+    walkthrough) seconds=105 ;;
     *) seconds=14400 ;;
   esac
   if [ "$seconds" -lt 120 ]; then echo "$seconds s"; else echo "$(((seconds + 30) / 60)) min"; fi
