@@ -43,7 +43,7 @@ type Network struct {
 	// Subnets are all subnets of the network, including unmanaged ones, ordered by ID.
 	Subnets []Subnet `json:"-"`
 
-	// Shares are the permissions of single projects to use the network, whoever has given them, ordered by project. SharesKnown means
+	// Shares are the permissions of single projects to use the network, given by anybody, ordered by project. SharesKnown means
 	// that they were read: they are, if a Network declares some.
 	Shares      []Share `json:"-"`
 	SharesKnown bool    `json:"-"`
