@@ -166,6 +166,26 @@ func unconfirmed(i Interface) Interface {
 	return i
 }
 
+// followToGoal is follow, and checks what was done, and the goal. It returns nil if Neutron was to refuse the step that refused
+// describes.
+func followToGoal(t *testing.T, want *View, have *Observed, done []string, refused string) (now *Observed) {
+	t.Helper()
+	got, now, step := follow(t, want, have)
+	if !slices.Equal(done, got) {
+		t.Errorf("want %q\ngot  %q", done, got)
+	}
+	if refused != "" {
+		equal(t, refused, fmt.Sprint(step))
+		return nil
+	}
+	if step != nil {
+		t.Fatalf("Neutron refuses %+v", step)
+	}
+	writeStatus(want, now)
+	checkRouterGoal(t, *want, now)
+	return now
+}
+
 // follow takes the steps of the plan until there are no more, or Neutron refuses one, and returns what
 // was done, the status that was written before a step included.
 func follow(t *testing.T, want *View, have *Observed) (done []string, now *Observed, refused Step) {
@@ -428,18 +448,9 @@ func TestThePlanOfRouters(t *testing.T) {
 		{name: "a port with the device owner of an interface, and no device", want: wanting(), have: connected(has(a), Interface{PortID: "half", SubnetID: "a", Address: addr("10.0.0.9")})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			done, now, refused := follow(t, &test.want, test.have)
-			equal(t, test.done, done)
-			if test.refused != "" {
-				equal(t, test.refused, fmt.Sprint(refused))
-				return
+			if now := followToGoal(t, &test.want, test.have, test.done, test.refused); now != nil {
+				equal(t, Step(nil), at(test.want, now).Next())
 			}
-			if refused != nil {
-				t.Fatalf("Neutron refuses %+v", refused)
-			}
-			writeStatus(&test.want, now)
-			checkRouterGoal(t, test.want, now)
-			equal(t, Step(nil), at(test.want, now).Next())
 		})
 	}
 }

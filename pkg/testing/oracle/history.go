@@ -32,6 +32,14 @@ type version struct {
 	isBypassed bool
 }
 
+// judged returns what Permits judges by: nil for a Network that is gone.
+func (v version) judged() *samplecrdv1.Network {
+	if v.isGone && !v.isBypassed {
+		return nil
+	}
+	return v.network
+}
+
 // Reads is what one process has read until a moment: how many versions there were when it read each Network last.
 type Reads map[types.NamespacedName]int
 
@@ -95,10 +103,7 @@ func (h *History) Since(reads Reads, uid types.UID) (versions []*samplecrdv1.Net
 	}
 	versions = []*samplecrdv1.Network{nil}
 	for _, i := range all {
-		n := h.versions[i].network
-		if h.versions[i].isGone && !h.versions[i].isBypassed {
-			n = nil
-		}
+		n := h.versions[i].judged()
 		if i < since {
 			versions[0] = n
 		} else {
@@ -116,11 +121,7 @@ func (h *History) all(uid types.UID) (versions []*samplecrdv1.Network) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, i := range h.byUID[uid] {
-		n := h.versions[i].network
-		if h.versions[i].isGone && !h.versions[i].isBypassed {
-			n = nil
-		}
-		versions = append(versions, n)
+		versions = append(versions, h.versions[i].judged())
 	}
 	return versions
 }
