@@ -38,6 +38,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec":                schema_pkg_apis_samplecrd_v1_RouterSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus":              schema_pkg_apis_samplecrd_v1_RouterStatus(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share":                     schema_pkg_apis_samplecrd_v1_Share(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference":       schema_pkg_apis_samplecrd_v1_SubnetPoolReference(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetSpec":                schema_pkg_apis_samplecrd_v1_SubnetSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetStatus":              schema_pkg_apis_samplecrd_v1_SubnetStatus(ref),
 		resource.Quantity{}.OpenAPIModelName():                                                      schema_apimachinery_pkg_api_resource_Quantity(ref),
@@ -115,9 +116,15 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, also in additionalSubnets. Only spec.cidr of a Network that imports its network can be left out: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nEither cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its network can leave both out in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"subnetPool": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
 					"gateway": {
@@ -200,7 +207,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"},
 	}
 }
 
@@ -587,9 +594,15 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, also in additionalSubnets. Only spec.cidr of a Network that imports its network can be left out: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nEither cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its network can leave both out in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"subnetPool": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
 					"gateway": {
@@ -824,7 +837,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"},
 	}
 }
 
@@ -1224,6 +1237,42 @@ func schema_pkg_apis_samplecrd_v1_Share(ref common.ReferenceCallback) common.Ope
 	}
 }
 
+func schema_pkg_apis_samplecrd_v1_SubnetPoolReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SubnetPoolReference names a subnet pool of Neutron, and how much of it a subnet needs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the object. The credentials must see exactly one object of that name.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "id is the ID of the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"prefixLength": {
+						SchemaProps: spec.SchemaProps{
+							Description: "prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"prefixLength"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1233,9 +1282,15 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nIt is required, also in additionalSubnets. Only spec.cidr of a Network that imports its network can be left out: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nEither cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its network can leave both out in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"subnetPool": {
+						SchemaProps: spec.SchemaProps{
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
 					"gateway": {
@@ -1317,7 +1372,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"},
 	}
 }
 

@@ -31,6 +31,7 @@ var reasons = map[string]bool{
 	samplecrdv1.ReasonInUse:                true,
 	samplecrdv1.ReasonQuotaExceeded:        true,
 	samplecrdv1.ReasonNoSegmentAvailable:   true,
+	samplecrdv1.ReasonSubnetPoolExhausted:  true,
 	samplecrdv1.ReasonReferenceNotFound:    true,
 	samplecrdv1.ReasonAdminStateDown:       true,
 	samplecrdv1.ReasonObserved:             true,

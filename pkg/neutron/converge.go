@@ -112,7 +112,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 				continue
 			}
 		}
-		c.routing.forgetNamed(v.Router, err)
+		c.routing.forgetNamed(v.Desired, err)
 		return v, done, withTaken(done, err)
 	}
 }
@@ -162,7 +162,9 @@ func isOutdated(step Step, err error) bool {
 		return true
 	}
 	switch step.(type) {
-	case CreateSubnet, ShareNetwork: // Neutron answers 400 too if the network to share is gone
+	case CreateSubnet: // the network, or the subnet pool, can be gone
+		return reason == Invalid || reason == Unresolved
+	case ShareNetwork: // Neutron answers 400 too if the network to share is gone
 		return reason == Invalid
 	case SetRoutes, RemoveRoutes: // the router, or an interface that a next hop needs, can be gone
 		return reason == Invalid || reason == NotFound
@@ -191,7 +193,7 @@ func withTaken(done []Step, err error) error {
 			taken = append(taken, step.String())
 		}
 	}
-	if len(taken) == 0 || !isRefusal(err) && ReasonOf(err) != OverQuota && ReasonOf(err) != Unrecorded {
+	if len(taken) == 0 || !isRefusal(err) && !slices.Contains([]ErrorReason{OverQuota, PoolEmpty, Unrecorded}, ReasonOf(err)) {
 		return err
 	}
 	refusal := errorIn(err)

@@ -48,14 +48,27 @@ func plannedText(step Step, then []Step, observed *Observed) string {
 		return fmt.Sprintf("tags %s → %s", shown(observed.Tags.withoutMarks()), shown(s.Tags.withoutMarks()))
 	case CreateSubnet:
 		if len(s.Replaces) > 0 {
-			return fmt.Sprintf("subnet %s replaced by %s", cidrsOf(observed, s.Replaces), s.Subnet.CIDR)
+			return fmt.Sprintf("subnet %s replaced by %s", cidrsOf(observed, s.Replaces), plannedRange(&s.Subnet))
 		}
+		return "subnet " + plannedRange(&s.Subnet) + " created"
 	case DeleteSubnet:
 		if next := successor(s, then); next != nil {
-			return fmt.Sprintf("subnet %s replaced by %s, with which it overlaps", s.CIDR, next.Subnet.CIDR)
+			why := "with which it overlaps"
+			if !next.Subnet.CIDR.Overlaps(s.CIDR) {
+				why = "which Neutron refuses before the old subnet is gone: it is not from the same subnet pool"
+			}
+			return fmt.Sprintf("subnet %s replaced by %s, %s", s.CIDR, plannedRange(&next.Subnet), why)
 		}
 	}
 	return step.String()
+}
+
+// plannedRange describes the addresses of a new subnet.
+func plannedRange(d *DesiredSubnet) string {
+	if d.SubnetPool != nil {
+		return d.rangeText() + " (Neutron will choose its CIDR)"
+	}
+	return d.rangeText()
 }
 
 // cidrsOf names subnets.
@@ -85,7 +98,7 @@ func describeTransitions(changes []Change) string {
 // successor returns the step that creates a subnet for which this one makes room; nil if none does.
 func successor(s DeleteSubnet, then []Step) *CreateSubnet {
 	for _, step := range then {
-		if create, ok := step.(CreateSubnet); ok && create.Subnet.CIDR.Overlaps(s.CIDR) {
+		if create, ok := step.(CreateSubnet); ok && create.Subnet.excludes(&Subnet{CIDR: s.CIDR, PoolID: s.PoolID}) {
 			return &create
 		}
 	}

@@ -58,8 +58,10 @@ type DesiredSubnet struct {
 	Name, Mark string
 	// Label is the name in spec.additionalSubnets, "" for the subnet of spec.cidr.
 	Label string
-	// CIDR is masked: its host bits are 0.
+	// CIDR is masked: its host bits are 0. It is the zero Prefix if the subnet is from a subnet pool.
 	CIDR netip.Prefix
+	// SubnetPool is the pool from which Neutron takes the CIDR; nil if the Network declares the CIDR.
+	SubnetPool *DesiredSubnetPool
 	// Gateway is the zero Addr for Neutron's choice, the first address.
 	Gateway netip.Addr
 	// NoGateway requests a subnet without a gateway; Gateway is then ignored.
@@ -74,6 +76,11 @@ type DesiredSubnet struct {
 }
 
 // isResolved reports whether the names that the spec has are resolved.
+func (d *Desired) isResolved() bool {
+	return d.Router.isResolved() && !slices.ContainsFunc(d.Subnets, func(s DesiredSubnet) bool { return s.isUnresolved() })
+}
+
+// isResolved reports whether the names that the spec has for the router are resolved.
 func (r *DesiredRouter) isResolved() bool {
 	return r == nil || r.ExternalNetwork != "" || r.Existing != ""
 }
@@ -116,14 +123,14 @@ func NewDesired(network *samplecrdv1.Network, cluster string) (Desired, error) {
 	for _, share := range spec.SharedWith {
 		desired.Projects = append(desired.Projects, share.ProjectID)
 	}
-	if spec.CIDR != "" || spec.Import == nil {
-		if err := desired.add("spec", "", &spec.SubnetSpec); err != nil {
+	if spec.CIDR != "" || spec.SubnetPool != nil || spec.Import == nil {
+		if err := desired.add("", &spec.SubnetSpec); err != nil {
 			return Desired{}, err
 		}
 	}
 	for i := range spec.AdditionalSubnets {
 		s := &spec.AdditionalSubnets[i]
-		if err := desired.add("spec.additionalSubnets["+s.Name+"]", s.Name, &s.SubnetSpec); err != nil {
+		if err := desired.add(s.Name, &s.SubnetSpec); err != nil {
 			return Desired{}, err
 		}
 	}
@@ -185,8 +192,9 @@ func equalTags(tags []samplecrdv1.Tag) (reason string) {
 	return ""
 }
 
-// add adds a subnet. field is where its spec is, label its name in the spec.
-func (d *Desired) add(field, label string, spec *samplecrdv1.SubnetSpec) error {
+// add adds a subnet. label is its name in the spec.
+func (d *Desired) add(label string, spec *samplecrdv1.SubnetSpec) error {
+	field := fieldOf(label)
 	subnet, err := newDesiredSubnet(field, spec)
 	if err != nil {
 		return err
@@ -204,16 +212,28 @@ func (d *Desired) add(field, label string, spec *samplecrdv1.SubnetSpec) error {
 	return nil
 }
 
+// fieldOf returns where the spec of the subnet with that label is.
+func fieldOf(label string) string {
+	if label == "" {
+		return "spec"
+	}
+	return "spec.additionalSubnets[" + label + "]"
+}
+
 func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet, error) {
 	invalid := func(name, format string, args ...any) (DesiredSubnet, error) {
 		return DesiredSubnet{}, &Error{Op: field + "." + name, Reason: Invalid, Message: fmt.Sprintf(format, args...)}
 	}
 	cidr, err := netip.ParsePrefix(spec.CIDR)
-	if err != nil {
+	switch {
+	case spec.SubnetPool != nil && (spec.CIDR != "" || spec.AllocationPools != nil || spec.HostRoutes != nil || spec.Gateway != "" && spec.Gateway != samplecrdv1.GatewayNone):
+		return invalid("subnetPool", "must not be set with cidr, an address as gateway, allocationPools or hostRoutes")
+	case spec.SubnetPool == nil && err != nil:
 		return invalid("cidr", "%q is not an address and a prefix length, such as 192.168.0.0/16", spec.CIDR)
 	}
 	subnet := DesiredSubnet{
 		CIDR:           cidr.Masked(),
+		SubnetPool:     newDesiredSubnetPool(spec.SubnetPool),
 		NoDHCP:         !ptr.Deref(spec.EnableDHCP, true),
 		DNSNameservers: NewAddresses(spec.DNSNameservers...),
 		Routes:         newHostRoutes(spec.HostRoutes),
@@ -299,6 +319,8 @@ type Identity struct {
 	// SubnetIDs are those of the subnets in the status. A subnet that has lost its mark still belongs to the owner if its
 	// ID is one of them.
 	SubnetIDs []string
+	// Recorded has, by the names in spec.additionalSubnets, the IDs of the subnets in the status; by "" that of the spec's own.
+	Recorded map[string]string
 	// PortIDs has, by the ID of a subnet, the ID of the port in the status: of an interface that Neutron
 	// has confirmed. IPv6 subnets share a port, so the port alone does not tell whose an interface is.
 	PortIDs map[string]string
@@ -351,10 +373,13 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	}
 	for _, s := range network.Status.Subnets {
 		if identity.PortIDs == nil {
-			identity.PortIDs = map[string]string{}
+			identity.PortIDs, identity.Recorded = map[string]string{}, map[string]string{}
 		}
 		identity.SubnetIDs = append(identity.SubnetIDs, s.ID)
 		identity.PortIDs[s.ID] = s.RouterPortID
+		if s.Name != "" || s.ID == network.Status.SubnetID {
+			identity.Recorded[s.Name] = s.ID
+		}
 	}
 	return identity
 }

@@ -24,11 +24,11 @@ func (v *View) Differences() (texts []string) {
 		subnet := &v.Subnets[i]
 		existing := v.findSubnet(subnet)
 		if existing == nil {
-			texts = append(texts, describeMissing(v.Observed, subnet.CIDR))
+			texts = append(texts, describeMissing(v.Observed, subnet))
 			continue
 		}
 		differing := v.declared(changes(subnetTable, v.forExisting(subnet, existing), existing), existing)
-		texts = append(texts, describeDifferences(" of subnet "+subnet.CIDR.String(), differing)...)
+		texts = append(texts, describeDifferences(" of subnet "+existing.CIDR.String(), differing)...)
 	}
 	for _, project := range v.Projects {
 		if v.Observed.SharesKnown && v.Observed.share(project) == nil {
@@ -38,12 +38,12 @@ func (v *View) Differences() (texts []string) {
 	return append(texts, v.routerDifferences()...)
 }
 
-// describeMissing says why the network has no subnet with that CIDR for the owner.
-func describeMissing(observed *Observed, cidr netip.Prefix) string {
-	if slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return s.CIDR == cidr }) {
-		return fmt.Sprintf("subnet %s has other IPv6 modes than the spec, or belongs to another owner", cidr)
+// describeMissing says why the network does not have the subnet for the owner.
+func describeMissing(observed *Observed, d *DesiredSubnet) string {
+	if slices.ContainsFunc(observed.Subnets, func(s Subnet) bool { return s.CIDR == d.CIDR }) {
+		return fmt.Sprintf("subnet %s has other IPv6 modes than the spec, or belongs to another owner", d.CIDR)
 	}
-	return fmt.Sprintf("subnet %s is missing", cidr)
+	return fmt.Sprintf("subnet %s is missing", d.rangeText())
 }
 
 func describeDifferences(of string, changes []Change) (texts []string) {

@@ -32,6 +32,7 @@
 //	ports.go         Port, and which ports count
 //	routers.go       Router, its interfaces, floating IPs and quotas
 //	shares.go        Share, and requests of RBAC policies
+//	subnetpools.go   subnet pools
 //	texts.go         the lists of a subnet in one canonical form each
 //	transport.go     how many requests at the same time, and for how long
 //	turn.go          a sync: its ID, and how long its requests may begin
@@ -42,6 +43,7 @@
 // What is desired, what is observed, and the steps between them. It makes no request, and knows no time and no
 // context. Begin with plan.go.
 //
+//	allocation.go    subnets whose CIDR Neutron takes from a subnet pool
 //	blockers.go      which ports prevent a step
 //	describe.go      the text of a step, and what it interrupts
 //	desired.go       Desired and Identity: the spec and the status in Neutron's terms

@@ -41,6 +41,8 @@ const (
 	OverQuota ErrorReason = "OverQuota"
 	// NoSegment: Neutron has no free VLAN, VNI or the like for another network (503).
 	NoSegment ErrorReason = "NoSegment"
+	// PoolEmpty: the subnet pool has no free block of the requested length (500).
+	PoolEmpty ErrorReason = "PoolEmpty"
 	// NoZone: Neutron has no availability zone of that name (404).
 	NoZone ErrorReason = "NoZone"
 	// Stale: the resource has changed since it was read (412).
@@ -225,6 +227,10 @@ func interpretStatus(status int, errorType, message string) (ErrorReason, string
 		if strings.Contains(errorType, "InUse") {
 			return InUse, message
 		}
+	case http.StatusInternalServerError:
+		if errorType == noSubnetAvailable {
+			return PoolEmpty, message
+		}
 	case http.StatusServiceUnavailable:
 		if errorType == noNetworkAvailable {
 			return NoSegment, message + " " + allSegmentsUsed
@@ -261,6 +267,10 @@ const (
 	allSegmentsUsed    = "All VLANs, VNIs or other segments for networks of projects are in use: delete networks, or let an administrator of the cloud extend the ranges"
 )
 
+// noSubnetAvailable is what Neutron answers if a subnet pool has no free block that is large enough (SubnetAllocationError in
+// neutron_lib).
+const noSubnetAvailable = "SubnetAllocationError"
+
 // zoneNotFound is what Neutron answers to the request that creates a network or a router if it has no such availability zone
 // (AvailabilityZoneNotFound in neutron_lib). It can be one of its own configuration.
 const zoneNotFound = "AvailabilityZoneNotFound"
@@ -268,6 +278,7 @@ const zoneNotFound = "AvailabilityZoneNotFound"
 // conflicts are the reasons of answers with status 409, by their type.
 var conflicts = map[string]ErrorReason{
 	"OverQuota":                          OverQuota,
+	"SubnetPoolQuotaExceeded":            OverQuota,
 	addressAllocated:                     InUse,
 	"IpAddressGenerationFailure":         InUse,
 	"InvalidSharedSetting":               InUse,

@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/netip"
 )
@@ -56,10 +57,12 @@ func (s SetTags) expect(observed *Observed) *Observed {
 }
 
 func (s CreateSubnet) expect(observed *Observed) *Observed {
-	created := Subnet{ID: newSubnet + s.Subnet.CIDR.String(), NetworkID: observed.ID, CIDR: s.Subnet.CIDR, DHCP: true}
+	desired := s.Subnet
+	desired.CIDR = desired.expectedCIDR()
+	created := Subnet{ID: newSubnet + cmp.Or(desired.Label, desired.CIDR.String()), NetworkID: observed.ID, CIDR: desired.CIDR, DHCP: true, PoolID: desired.poolID()}
 	created.Gateway = defaultGateway(created.CIDR, netip.Addr{})
-	overlay(&created, creation(subnetTable, &s.Subnet))
-	overlayChanges(&created, changes(subnetTable, &s.Subnet, &created)) // Neutron's defaults
+	overlay(&created, creation(subnetTable, &desired))
+	overlayChanges(&created, changes(subnetTable, &desired, &created)) // Neutron's defaults
 	return observed.withSubnet(created)
 }
 

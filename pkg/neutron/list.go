@@ -75,7 +75,7 @@ func (n Network) listed() (string, []string, []string) {
 
 func (s Subnet) listed() (string, []string, []string) {
 	// The zone of an address may be any text.
-	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone(), s.AddressMode, s.RAMode},
+	return s.ID, []string{s.Name, s.Description, s.NetworkID, s.Gateway.Zone(), s.AddressMode, s.RAMode, s.PoolID},
 		[]string{string(s.DNSNameservers), string(s.Pools), string(s.Routes)}
 }
 

@@ -92,7 +92,7 @@ var (
 	networkFields = []string{"id", "name", "description", "mtu", "port_security_enabled", "dns_domain", "shared", "router:external",
 		"provider:network_type", "provider:physical_network", "provider:segmentation_id", "availability_zone_hints", "tags", "admin_state_up", "revision_number"}
 	subnetFields = []string{"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "dns_nameservers",
-		"host_routes", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "revision_number"}
+		"host_routes", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "revision_number", "subnetpool_id"}
 )
 
 // listedNetwork is a network in a list.

@@ -69,6 +69,8 @@ type Subnet struct {
 	AddressMode    string     `json:"ipv6_address_mode"`
 	RAMode         string     `json:"ipv6_ra_mode"`
 	Revision       *int       `json:"revision_number"`
+	// PoolID is the ID of the subnet pool that the CIDR is from, "" if it is from none.
+	PoolID string `json:"subnetpool_id"`
 }
 
 // adminDown is the opposite of Neutron's admin_state_up, so that the zero value is the usual state.

@@ -66,10 +66,12 @@ func (i Identity) keeps(n *Network) bool {
 }
 
 // isOurs reports whether the subnet belongs to the owner. Without a mark, a subnet of an imported
-// network belongs to the owner as long as the spec has its CIDR.
+// network belongs to the owner as long as the spec has its CIDR, or the subnet pool for which the status has it.
 func (v *View) isOurs(s *Subnet) bool {
 	if _, marked := OwnerOf(s.Description); !marked && v.Import != "" {
-		return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool { return d.CIDR == s.CIDR })
+		return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool {
+			return d.CIDR == s.CIDR || d.SubnetPool != nil && v.Recorded[d.Label] == s.ID
+		})
 	}
 	return v.owns(s)
 }
@@ -84,14 +86,17 @@ func (v *View) isCreated(s *Subnet) bool {
 func (i Identity) tookOver(s *Subnet) bool { return i.Import != "" && !i.Owner.marks(s.Description) }
 
 // forExisting returns what the existing subnet must match: the desired subnet, but without its name and its
-// mark if the existing one was taken over.
+// mark if the existing one was taken over, and with the CIDR that Neutron has chosen.
 func (v *View) forExisting(subnet *DesiredSubnet, existing *Subnet) *DesiredSubnet {
-	if !v.tookOver(existing) {
+	if !v.tookOver(existing) && subnet.SubnetPool == nil {
 		return subnet
 	}
-	unnamed := *subnet
-	unnamed.Name, unnamed.Mark = "", ""
-	return &unnamed
+	adapted := *subnet
+	adapted.CIDR = existing.CIDR
+	if v.tookOver(existing) {
+		adapted.Name, adapted.Mark = "", ""
+	}
+	return &adapted
 }
 
 // Unmanaged returns the network's subnets that do not belong to the owner.

@@ -26,11 +26,11 @@ type View struct {
 // leaves behind.
 //
 // It does not touch unmanaged subnets. It takes nothing away while it is not known which router the
-// subnets must be attached to. Duplicates go before the routers that they can be attached to.
+// subnets must be attached to, or which subnet pool one is from. Duplicates go before the routers that they can be attached to.
 func (v *View) Next() Step {
 	step, hasDuplicates := v.freeing(v.Observed, v.next()), len(v.Observed.Duplicates) > 0
 	effect := effectOf(step)
-	waits := effect.takesAway && !v.Router.isResolved() || effect.isLeftover && hasDuplicates
+	waits := effect.takesAway && !v.isResolved() || effect.isLeftover && hasDuplicates
 	if step != nil && !waits {
 		return step
 	}
@@ -82,6 +82,9 @@ func (v *View) next() Step {
 	for i := range v.Subnets {
 		subnet := &v.Subnets[i]
 		existing := v.findSubnet(subnet)
+		if existing == nil && subnet.isUnresolved() {
+			continue
+		}
 		if existing == nil {
 			return v.createOrMakeRoom(subnet, obsolete)
 		}
@@ -95,7 +98,7 @@ func (v *View) next() Step {
 	if step := v.nextForRoutes(obsolete); step != nil {
 		return step
 	}
-	if step := v.nextForShares(); step != nil || !v.Router.isResolved() {
+	if step := v.nextForShares(); step != nil || !v.isResolved() {
 		return step
 	}
 	if len(obsolete) > 0 {
@@ -169,8 +172,8 @@ func (v *View) updateSubnet(subnet *DesiredSubnet, existing *Subnet) Step {
 	return UpdateSubnet{ID: existing.ID, Label: subnet.Label, Changes: changes}
 }
 
-// createOrMakeRoom returns the step that creates a missing subnet. Neutron refuses subnets
-// that overlap on one network: then an old subnet is deleted first. Otherwise it is deleted
+// createOrMakeRoom returns the step that creates a missing subnet. Neutron refuses subnets of one network
+// that overlap, or that are from different subnet pools: then an old subnet is deleted first. Otherwise it is deleted
 // last, so that the network is never without a subnet. It is also not deleted first for a
 // subnet that Neutron is certain to refuse. Nothing changes before all old subnets are free of
 // ports.
@@ -180,7 +183,7 @@ func (v *View) createOrMakeRoom(subnet *DesiredSubnet, obsolete []Subnet) Step {
 		create.Replaces = append(create.Replaces, s.ID)
 	}
 	for i, s := range obsolete {
-		if s.CIDR.Overlaps(subnet.CIDR) && !isRefused(subnet) {
+		if subnet.excludes(&s) && !isRefused(subnet) {
 			return v.removeSubnet(s, slices.Delete(create.Replaces, i, i+1))
 		}
 	}
@@ -203,6 +206,9 @@ func isServed(cidr netip.Prefix) bool {
 
 // isRefused reports whether Neutron is certain to refuse the subnet, on any network.
 func isRefused(subnet *DesiredSubnet) bool {
+	if subnet.SubnetPool != nil {
+		return subnet.SubnetPool.refusal() != ""
+	}
 	cidr, first := subnet.CIDR, subnet.CIDR.Addr()
 	if cidr.Bits() == 0 || !subnet.NoDHCP && !isServed(cidr) {
 		return true
@@ -259,6 +265,9 @@ func (d *Desired) refusing(subnet string, changes []Change) map[subnetField]bool
 
 // findSubnet returns the owner's subnet that is the desired one, or can be changed to it.
 func (v *View) findSubnet(subnet *DesiredSubnet) *Subnet {
+	if subnet.SubnetPool != nil {
+		return v.allocated()[subnet.Label]
+	}
 	for i := range v.Observed.Subnets {
 		if s := &v.Observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, subnet, s, v.Import != "") && v.isOurs(s) {
 			return s

@@ -237,15 +237,21 @@ func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Obser
 	return err
 }
 
-// checkCreation fails with Invalid if the subnet overlaps with another one of the network, or if Neutron
+// checkCreation fails with Invalid if another subnet of the network excludes the subnet, or if Neutron
 // accepts it on no network.
 func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *Observed) error {
+	if pool := s.Subnet.SubnetPool; pool != nil && pool.refusal() != "" {
+		return &Error{Op: "create subnet", Reason: Invalid, Message: pool.refusal()}
+	}
 	if isRefused(&s.Subnet) {
 		return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)}
 	}
 	for _, other := range expected.Subnets {
 		if other.CIDR.Overlaps(s.Subnet.CIDR) {
 			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with subnet %s (%s) of the network, which is left alone", s.Subnet.CIDR, other.CIDR, other.ID)}
+		}
+		if s.Subnet.excludes(&other) {
+			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron takes all subnets of a network that have the same IP version from one subnet pool, or none: subnet %s (%s) is not from the same one", cidrText(other.CIDR), other.ID)}
 		}
 	}
 	return nil

@@ -137,7 +137,7 @@ func (v *View) removeSubnet(s Subnet, others []string) Step {
 			return step
 		}
 	}
-	return DeleteSubnet{ID: s.ID, CIDR: s.CIDR, Others: others}
+	return DeleteSubnet{ID: s.ID, CIDR: s.CIDR, PoolID: s.PoolID, Others: others}
 }
 
 // obsoleteRouter returns the step that deletes a router of the owner that is not the desired one;

@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ import (
 )
 
 // routing is what a Cloud knows of routers besides the Observer's cache: which owners need them, and
-// the names of routers and external networks. Its methods may be called concurrently.
+// the names of routers, external networks and subnet pools. Its methods may be called concurrently.
 type routing struct {
 	mu sync.Mutex
 	// owners are those whose Networks have a router.
@@ -27,19 +28,21 @@ type routing struct {
 	// isListed means that routers were listed at least once.
 	isListed bool
 
-	// routers and externals are the routers and the external networks that a spec can name.
+	// routers, externals and pools are the routers, the external networks and the subnet pools that a spec can name.
 	routers   []Router
 	externals []named
-	// routersListed and externalsListed are when they were listed.
-	routersListed, externalsListed time.Time
+	pools     []subnetPool
+	// routersListed, externalsListed and poolsListed are when they were listed.
+	routersListed, externalsListed, poolsListed time.Time
 }
 
 // kind is the kind of an object that a spec can name, in the words of messages.
 type kind string
 
 const (
-	kindRouter   kind = "router"
-	kindExternal kind = "external network"
+	kindRouter     kind = "router"
+	kindExternal   kind = "external network"
+	kindSubnetPool kind = "subnet pool"
 )
 
 // maxNamesAge is the age from which on a list of names is read again if a name is not in it. A
@@ -131,9 +134,22 @@ func (r *routing) storeExternals(externals []named) {
 	r.externals, r.externalsListed = externals, time.Now()
 }
 
-// resolve returns the view with the ID of the router or of the external network that the spec names. It fails with
-// Unresolved if there is none, or if there are several; then the ID is "". It makes no request if the lists have the name.
-func (c *Cloud) resolve(ctx context.Context, v View) (_ View, err error) {
+func (r *routing) storePools(pools []subnetPool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pools, r.poolsListed = pools, time.Now()
+}
+
+// resolve returns the view with the IDs of what the spec names: subnet pools, and the router or its external network. It fails with
+// Unresolved if there is none of a name, or if there are several; then the ID is "". It makes no request if the lists have the names.
+func (c *Cloud) resolve(ctx context.Context, v View) (View, error) {
+	v, err := c.resolveRouter(ctx, v)
+	v, poolErr := c.resolvePools(ctx, v)
+	return v, cmp.Or(poolErr, err)
+}
+
+// resolveRouter is resolve for the router.
+func (c *Cloud) resolveRouter(ctx context.Context, v View) (_ View, err error) {
 	if v.Router == nil {
 		return v, nil
 	}
@@ -150,14 +166,66 @@ func (c *Cloud) resolve(ctx context.Context, v View) (_ View, err error) {
 	return v, err
 }
 
+// resolvePools returns the view with the subnet pools that the spec names. It fails with Unresolved if one is not there, or if there
+// are several of its name.
+func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
+	var first error
+	isCopied := false
+	for i := range v.Subnets {
+		if v.Subnets[i].SubnetPool == nil {
+			continue
+		}
+		if !isCopied { // the desired state is shared
+			v.Subnets, isCopied = append([]DesiredSubnet(nil), v.Subnets...), true
+		}
+		pool := *v.Subnets[i].SubnetPool
+		var err error
+		if pool.subnetPool, err = c.resolvePool(ctx, fieldOf(v.Subnets[i].Label)+".subnetPool", pool.Spec.NeutronReference); err != nil && first == nil {
+			first = err
+		}
+		v.Subnets[i].SubnetPool = &pool
+	}
+	return v, first
+}
+
+// resolvePool returns the subnet pool that the reference names. Its ID alone does not say which IP version it has.
+func (c *Cloud) resolvePool(ctx context.Context, field string, ref samplecrdv1.NeutronReference) (subnetPool, error) {
+	which, isMeant := fmt.Sprintf("named %q", ref.Name), func(n named) bool { return n.Name == ref.Name }
+	if ref.ID != "" {
+		which, isMeant = "with the ID "+ref.ID, func(n named) bool { return n.ID == ref.ID }
+	}
+	id, err := c.findNamed(ctx, field, kindSubnetPool, which, isMeant)
+	if err != nil {
+		return subnetPool{}, err
+	}
+	return c.routing.subnetPool(id), nil
+}
+
+// subnetPool returns the subnet pool with that ID, as it was listed last.
+func (r *routing) subnetPool(id string) subnetPool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, pool := range r.pools {
+		if pool.ID == id {
+			return pool
+		}
+	}
+	return subnetPool{}
+}
+
 // resolveName returns the ID of the object that the reference names. It lists the names again if the
 // last list does not have exactly one object of that name.
 func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	if ref.ID != "" {
 		return ref.ID, nil
 	}
+	return c.findNamed(ctx, field, k, fmt.Sprintf("named %q", ref.Name), func(n named) bool { return n.Name == ref.Name })
+}
+
+// findNamed returns the ID of the one object that is meant. which says to users which one that is.
+func (c *Cloud) findNamed(ctx context.Context, field string, k kind, which string, isMeant func(named) bool) (id string, err error) {
 	failure := &Error{Op: field, Reason: Unresolved}
-	ids, listed := c.routing.find(k, ref.Name)
+	ids, listed := c.routing.find(k, isMeant)
 	switch age := time.Since(listed); {
 	case len(ids) == 1:
 		return ids[0], nil
@@ -165,39 +233,47 @@ func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref sampl
 		if err := c.listNames(ctx, k); err != nil {
 			return "", err
 		}
-		ids, _ = c.routing.find(k, ref.Name)
+		ids, _ = c.routing.find(k, isMeant)
 	default: // the list may be older than the object
 		failure.RetryAfter = maxNamesAge - age
 	}
 	switch len(ids) {
 	case 0:
-		failure.Message = fmt.Sprintf("there is no %s named %q that the credentials can see", k, ref.Name)
+		failure.Message = fmt.Sprintf("there is no %s %s that the credentials can see", k, which)
 	case 1:
 		return ids[0], nil
 	default:
-		failure.Message = fmt.Sprintf("there are %d %ss named %q: set id instead of name, to one of %s", len(ids), k, ref.Name, shorten(ids))
+		failure.Message = fmt.Sprintf("there are %d %ss %s: set id instead of name, to one of %s", len(ids), k, which, shorten(ids))
 	}
 	return "", failure
 }
 
-// find returns the IDs of all objects of that name, and when they were listed.
-func (r *routing) find(k kind, name string) (ids []string, listed time.Time) {
+// find returns the IDs of all objects that are meant, and when they were listed.
+func (r *routing) find(k kind, isMeant func(named) bool) (ids []string, listed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k == kindExternal {
+	add := func(n named) {
+		if isMeant(n) {
+			ids = append(ids, n.ID)
+		}
+	}
+	switch k {
+	case kindExternal:
 		for _, n := range r.externals {
-			if n.Name == name {
-				ids = append(ids, n.ID)
-			}
+			add(n)
 		}
 		return ids, r.externalsListed
-	}
-	for _, router := range r.routers {
-		if router.Name == name {
-			ids = append(ids, router.ID)
+	case kindSubnetPool:
+		for _, pool := range r.pools {
+			add(pool.named)
 		}
+		return ids, r.poolsListed
+	default:
+		for _, router := range r.routers {
+			add(named{router.ID, router.Name})
+		}
+		return ids, r.routersListed
 	}
-	return ids, r.routersListed
 }
 
 // router returns the router with that ID, if the last list of the project's routers had it, or if it
@@ -221,31 +297,40 @@ func (r *routing) storeRouter(router Router) {
 	r.routers = append(slices.DeleteFunc(slices.Clone(r.routers), others), router)
 }
 
-// forgetNamed forgets the router and the external network that the names of the spec lead to, if the error
-// says that one of them is not in Neutron: it may have been made again, with another ID. The next sync lists
-// the names again.
-func (r *routing) forgetNamed(desired *DesiredRouter, err error) {
-	if ReasonOf(err) != Unresolved || desired == nil {
+// forgetNamed forgets what the names of the spec lead to, if the error says that one of them is not in Neutron: it may have
+// been made again, with another ID. The next sync lists the names again.
+func (r *routing) forgetNamed(desired Desired, err error) {
+	if ReasonOf(err) != Unresolved {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.routers = slices.DeleteFunc(slices.Clone(r.routers), func(router Router) bool { return router.ID == desired.Existing })
-	r.externals = slices.DeleteFunc(slices.Clone(r.externals), func(n named) bool { return n.ID == desired.ExternalNetwork })
+	if router := desired.Router; router != nil {
+		r.routers = slices.DeleteFunc(slices.Clone(r.routers), func(other Router) bool { return other.ID == router.Existing })
+		r.externals = slices.DeleteFunc(slices.Clone(r.externals), func(n named) bool { return n.ID == router.ExternalNetwork })
+	}
+	for i := range desired.Subnets {
+		r.pools = slices.DeleteFunc(slices.Clone(r.pools), func(p subnetPool) bool { return p.ID == desired.Subnets[i].poolID() })
+	}
 }
 
 // listNames lists the names of one kind.
 func (c *Cloud) listNames(ctx context.Context, k kind) error {
-	if k == kindRouter {
-		routers, err := c.client.routers(ctx, nil)
-		if err == nil {
-			c.routing.storeRouters(routers)
-		}
-		return err
+	switch k {
+	case kindExternal:
+		return listAndStore(ctx, c.client.externalNetworks, c.routing.storeExternals)
+	case kindSubnetPool:
+		return listAndStore(ctx, c.client.subnetPools, c.routing.storePools)
+	default:
+		allRouters := func(ctx context.Context) ([]Router, error) { return c.client.routers(ctx, nil) }
+		return listAndStore(ctx, allRouters, c.routing.storeRouters)
 	}
-	externals, err := c.client.externalNetworks(ctx)
+}
+
+func listAndStore[T any](ctx context.Context, list func(context.Context) ([]T, error), store func([]T)) error {
+	items, err := list(ctx)
 	if err == nil {
-		c.routing.storeExternals(externals)
+		store(items)
 	}
 	return err
 }

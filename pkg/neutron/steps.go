@@ -50,13 +50,15 @@ type CreateSubnet struct {
 	Replaces []string
 }
 
-func (s CreateSubnet) String() string { return "subnet " + s.Subnet.CIDR.String() + " created" }
+func (s CreateSubnet) String() string { return "subnet " + s.Subnet.rangeText() + " created" }
 
 func (s CreateSubnet) fields() map[string]any {
 	fields := creation(subnetTable, &s.Subnet)
-	fields["cidr"], fields["ip_version"] = s.Subnet.CIDR, 6
-	if s.Subnet.CIDR.Addr().Is4() {
-		fields["ip_version"] = 4
+	fields["ip_version"] = s.Subnet.version()
+	if pool := s.Subnet.SubnetPool; pool != nil {
+		fields["subnetpool_id"], fields["prefixlen"] = pool.ID, pool.Spec.PrefixLength
+	} else {
+		fields["cidr"] = s.Subnet.CIDR
 	}
 	return fields
 }
@@ -81,13 +83,15 @@ func (s UpdateSubnet) String() string {
 type DeleteSubnet struct {
 	ID   string
 	CIDR netip.Prefix
+	// PoolID is that of the subnet.
+	PoolID string
 	// Others are the IDs of the other subnets that are replaced too, if this one is deleted to make
 	// room for a new one. If one of them has ports, the new one cannot be created yet, and this
 	// one is not deleted.
 	Others []string
 }
 
-func (s DeleteSubnet) String() string { return "subnet " + s.CIDR.String() + " deleted" }
+func (s DeleteSubnet) String() string { return "subnet " + cidrText(s.CIDR) + " deleted" }
 
 // DeleteNetwork deletes a network with its subnets. The network must have had the owner's mark. If Neutron has another revision
 // of it by now, it is deleted only if it still has the mark.
@@ -222,9 +226,9 @@ type AttachSubnet struct {
 
 func (s AttachSubnet) String() string {
 	if s.Port != "" {
-		return fmt.Sprintf("connection of subnet %s to router %s confirmed", s.CIDR, s.Router)
+		return fmt.Sprintf("connection of subnet %s to router %s confirmed", cidrText(s.CIDR), s.Router)
 	}
-	return fmt.Sprintf("subnet %s attached to router %s", s.CIDR, s.Router)
+	return fmt.Sprintf("subnet %s attached to router %s", cidrText(s.CIDR), s.Router)
 }
 
 // DetachSubnet detaches a subnet from a router. It fails with InUse, and changes nothing, if
@@ -242,7 +246,7 @@ type DetachSubnet struct {
 }
 
 func (s DetachSubnet) String() string {
-	return fmt.Sprintf("subnet %s detached from router %s", s.CIDR, s.Router)
+	return fmt.Sprintf("subnet %s detached from router %s", cidrText(s.CIDR), s.Router)
 }
 
 // DeleteRouter deletes a router that carries the owner's mark.

@@ -84,7 +84,7 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 		return s.expect(observed), unlessGone(c.unmarkNetwork(ctx, identity, s.ID))
 	case CreateSubnet:
 		subnet, err := c.client.CreateSubnet(ctx, observed.ID, s.fields())
-		return observed.withSubnet(subnet), err
+		return observed.withSubnet(subnet), s.explain(err)
 	case UpdateSubnet:
 		subnet, err := c.client.UpdateSubnet(ctx, observed.subnet(s.ID), update(s.Changes))
 		return observed.withSubnet(subnet), err
@@ -202,7 +202,7 @@ func unmarked(description string) map[string]any {
 func (c *Cloud) invalidateAfter(owner Owner, err error) {
 	switch ReasonOf(err) {
 	case "": // it is an error of the guard, so no request was sent
-	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment, NoZone:
+	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment, NoZone, PoolEmpty:
 	default:
 		c.observer.Invalidate(owner.UID)
 	}

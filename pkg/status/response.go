@@ -44,6 +44,7 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.Unauthenticated: {Reason: samplecrdv1.ReasonAuthenticationFailed, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.OverQuota:       {Reason: samplecrdv1.ReasonQuotaExceeded, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.NoSegment:       {Reason: samplecrdv1.ReasonNoSegmentAvailable, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.PoolEmpty:       {Reason: samplecrdv1.ReasonSubnetPoolExhausted, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.InUse:           {Reason: samplecrdv1.ReasonInUse, Condition: samplecrdv1.ConditionReconciling, RetryAfter: inUseDelay},
 	neutron.Unresolved:      {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.NoZone:          {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},

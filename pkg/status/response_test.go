@@ -69,6 +69,7 @@ func TestConditions(t *testing.T) {
 		{neutron.OverQuota, "QuotaExceeded", "Reconciling", time.Minute, "a person who raises the quota"},
 		{neutron.NoZone, "ReferenceNotFound", "Reconciling", time.Minute, "a person who adds the zone"},
 		{neutron.NoSegment, "NoSegmentAvailable", "Reconciling", time.Minute, "a person who adds segments"},
+		{neutron.PoolEmpty, "SubnetPoolExhausted", "Reconciling", time.Minute, "a block that is free again"},
 		{neutron.Unresolved, "ReferenceNotFound", "Reconciling", time.Minute, "a person who creates what the spec names"},
 		{neutron.InUse, "InUse", "Reconciling", time.Minute, "the end of the ports, in case nothing enqueues the Network then"},
 		{neutron.Unrecorded, "Progressing", "Reconciling", time.Millisecond, "its own status"},

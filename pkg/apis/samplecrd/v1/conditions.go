@@ -71,8 +71,11 @@ const (
 	// ReasonNoSegmentAvailable is set when Neutron has no free VLAN, VNI or the like for another
 	// network (503 NoNetworkAvailable).
 	ReasonNoSegmentAvailable = "NoSegmentAvailable"
-	// ReasonReferenceNotFound is set when the router, the external network or an availability zone
-	// that the spec names is not in Neutron, or when there are several of that name.
+	// ReasonSubnetPoolExhausted is set when the subnet pool has no free block of the requested prefix
+	// length (500 SubnetAllocationError). The controller tries again once per minute.
+	ReasonSubnetPoolExhausted = "SubnetPoolExhausted"
+	// ReasonReferenceNotFound is set when the router, the external network, the subnet pool or an
+	// availability zone that the spec names is not in Neutron, or when there are several of that name.
 	ReasonReferenceNotFound = "ReferenceNotFound"
 	// ReasonAdminStateDown is set when Neutron has what the spec declares, but the network, or the router
 	// that its subnets are attached to, is switched off there (admin_state_up is false).

@@ -64,9 +64,9 @@ type Network struct {
 // +kubebuilder:validation:XValidation:fieldPath=".availabilityZoneHints",reason=FieldValueForbidden,message="cannot be added, changed or removed: delete the Network and create another one",rule="has(self.availabilityZoneHints) ? has(oldSelf.availabilityZoneHints) && self.availabilityZoneHints == oldSelf.availabilityZoneHints : !has(oldSelf.availabilityZoneHints)"
 // +kubebuilder:validation:XValidation:fieldPath=".provider",reason=FieldValueForbidden,message="cannot be added or removed: delete the Network and create another one",rule="has(self.provider) == has(oldSelf.provider)"
 // +kubebuilder:validation:XValidation:fieldPath=".managementPolicy",reason=FieldValueInvalid,message="Observe needs import, which says what to observe",rule=`self.?managementPolicy.orValue("") != 'Observe' || has(self.__import__)`
-// +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required",messageExpression="has(self.__import__) ? 'is required if another field of the subnet is set: it says which subnet of the imported network is meant' : 'is required unless import is set'",rule="has(self.cidr) || has(self.__import__) && !(has(self.gateway) || has(self.dnsNameservers) || has(self.allocationPools) || has(self.hostRoutes) || has(self.enableDHCP) || has(self.ipv6))"
+// +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required",messageExpression="has(self.__import__) ? 'is required if another field of the subnet is set: it says which subnet of the imported network is meant' : 'is required unless subnetPool or import is set'",rule="has(self.cidr) || has(self.subnetPool) || has(self.__import__) && !(has(self.gateway) || has(self.dnsNameservers) || has(self.allocationPools) || has(self.hostRoutes) || has(self.enableDHCP) || has(self.ipv6))"
 // +kubebuilder:validation:XValidation:fieldPath=".additionalSubnets",reason=FieldValueInvalid,message="must not overlap with cidr",messageExpression="self.additionalSubnets.map(a, has(a.cidr) && isCIDR(a.cidr) && (cidr(self.cidr).containsIP(cidr(a.cidr).ip()) || cidr(a.cidr).containsIP(cidr(self.cidr).ip())), a.name + ', ' + a.cidr + ', overlaps with cidr, ' + self.cidr)[0]",rule=`!has(self.additionalSubnets) || [self.?cidr.orValue("")].all(c, !isCIDR(c) || !self.additionalSubnets.exists(a, [a.?cidr.orValue("")].exists(d, isCIDR(d) && (cidr(c).containsIP(cidr(d).ip()) || cidr(d).containsIP(cidr(c).ip())))))`
-// +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs a subnet: cidr or additionalSubnets",rule="!has(self.router) || has(self.cidr) || self.?additionalSubnets.orValue([]).size() > 0"
+// +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs a subnet: cidr, subnetPool or additionalSubnets",rule="!has(self.router) || has(self.cidr) || has(self.subnetPool) || self.?additionalSubnets.orValue([]).size() > 0"
 // +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs a gateway in each subnet",messageExpression="'needs a gateway in each subnet, and ' + (has(self.gateway) && self.gateway == 'None' ? self.cidr : self.additionalSubnets.filter(a, has(a.gateway) && a.gateway == 'None')[0].cidr) + ' has the gateway None'",rule=`!has(self.router) || self.?gateway.orValue("") != 'None' && (!has(self.additionalSubnets) || self.additionalSubnets.all(a, a.?gateway.orValue("") != 'None'))`
 // +kubebuilder:validation:XValidation:fieldPath=".router",reason=FieldValueInvalid,message="needs raMode in each subnet that has addressMode",messageExpression="'needs raMode in each subnet that has addressMode, and ' + (has(self.ipv6) && has(self.ipv6.addressMode) && !has(self.ipv6.raMode) ? self.cidr : self.additionalSubnets.filter(a, has(a.ipv6) && has(a.ipv6.addressMode) && !has(a.ipv6.raMode))[0].cidr) + ' has none'",rule="!has(self.router) || !(has(self.ipv6) && has(self.ipv6.addressMode) && !has(self.ipv6.raMode)) && (!has(self.additionalSubnets) || self.additionalSubnets.all(a, !(has(a.ipv6) && has(a.ipv6.addressMode) && !has(a.ipv6.raMode))))"
 type NetworkSpec struct {
@@ -235,6 +235,8 @@ type NetworkSpec struct {
 // +kubebuilder:validation:XValidation:fieldPath=".allocationPools",reason=FieldValueInvalid,message="must not have the gateway in them",messageExpression=`'must not have the gateway' + (has(self.gateway) && self.gateway != "" ? ', ' + self.gateway + ', in them' : ' in them: it is not set, so it is the first usable address of cidr, ' + self.cidr)`,rule=`!has(self.allocationPools) || [self.?cidr.orValue("")].all(c, !isCIDR(c) || [self.?gateway.orValue("")].all(g, g == "" && cidr(c).ip().family() == 4 && cidr(c).prefixLength() > 30 || !self.allocationPools.exists(p, [p.start, p.end].all(a, isIP(a) && cidr(c).containsIP(a)) && (g == "" ? (cidr(c).ip().family() == 6 ? string(cidr(c).masked().ip()) == p.start : string(cidr(c).masked().ip()) != p.start && cidr(p.start + '/31').containsIP(cidr(c).masked().ip())) : isIP(g) && cidr(c).containsIP(g) && (cidr(c).ip().family() == 6 ? string(ip(g)) in [p.start, p.end] : [[p.start, g, p.end].map(a, int(a.split('.')[0]) * 16777216 + int(a.split('.')[1]) * 65536 + int(a.split('.')[2]) * 256 + int(a.split('.')[3]))].exists(n, n[0] <= n[1] && n[1] <= n[2]))))))`
 // +kubebuilder:validation:XValidation:fieldPath=".hostRoutes",reason=FieldValueInvalid,message="must be of the same IP family as cidr",messageExpression="self.hostRoutes.map(r, (isCIDR(r.destination) && cidr(r.destination).ip().family() != cidr(self.cidr).ip().family() || isIP(r.nextHop) && ip(r.nextHop).family() != cidr(self.cidr).ip().family()), r.destination + ' via ' + r.nextHop + ' is not of the same IP family as cidr, ' + self.cidr)[0]",rule=`!has(self.hostRoutes) || [self.?cidr.orValue("")].all(c, !isCIDR(c) || self.hostRoutes.all(r, [r.destination].all(d, !isCIDR(d) || cidr(d).ip().family() == cidr(c).ip().family()) && [r.nextHop].all(h, !isIP(h) || ip(h).family() == cidr(c).ip().family())))`
 // +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="needs an IPv6 cidr with the prefix length 64",messageExpression="(cidr(self.cidr).ip().family() == 4 ? 'must not be set for an IPv4 cidr, ' : 'needs a cidr with the prefix length 64, not ') + self.cidr",rule=`!has(self.ipv6) || [self.?cidr.orValue("")].all(c, !isCIDR(c) || cidr(c).ip().family() == 6 && cidr(c).prefixLength() == 64)`
+// +kubebuilder:validation:XValidation:fieldPath=".subnetPool",reason=FieldValueForbidden,message="must not be set with cidr, an address as gateway, allocationPools or hostRoutes",messageExpression="'must not be set with ' + (has(self.cidr) ? 'cidr: either the Network declares its address range, or Neutron takes one from the pool' : has(self.allocationPools) ? 'allocationPools: the address range is not known before Neutron has chosen it' : has(self.hostRoutes) ? 'hostRoutes: the address range is not known before Neutron has chosen it' : 'the gateway ' + self.gateway + ': the address range is not known before Neutron has chosen it. Leave gateway out, or set it to None')",rule="!has(self.subnetPool) || !has(self.cidr) && !has(self.allocationPools) && !has(self.hostRoutes) && self.?gateway.orValue(”) in [”, 'None']"
+// +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="needs a subnetPool of IPv6 and the prefixLength 64",rule="!has(self.ipv6) || !has(self.subnetPool) || self.subnetPool.prefixLength == 64"
 // +kubebuilder:validation:XValidation:fieldPath=".ipv6",reason=FieldValueInvalid,message="must not be set if enableDHCP is false",rule="!has(self.ipv6) || self.?enableDHCP.orValue(true)"
 type SubnetSpec struct {
 	// cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length,
@@ -245,15 +247,28 @@ type SubnetSpec struct {
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
 	//
-	// It is required, also in additionalSubnets. Only spec.cidr of a Network that imports its
-	// network can be left out: then the subnets of that network that the spec does not declare are
-	// left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
+	// Either cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its
+	// network can leave both out in the spec itself: then the subnets of that network that the spec
+	// does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
 	// and is not deleted when the CIDR changes.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=43
 	// +kubebuilder:validation:XValidation:reason=FieldValueInvalid,rule="isCIDR(self)",message="must be an IPv4 or IPv6 address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64"
 	CIDR string `json:"cidr,omitempty"`
+
+	// subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block
+	// of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows
+	// the block. The subnet keeps it, and gives it back to the pool when it is deleted.
+	//
+	// If the pool or the prefix length changes, the controller replaces the subnet, with the rules of
+	// another cidr. On one network, Neutron takes all subnets of the same IP version from one
+	// pool, or none: so the subnet of another pool can only be created after the old one is deleted.
+	// If another pool gets the name, that is another pool too: set id if that can happen. To keep a
+	// block without the pool, set cidr to it and remove subnetPool.
+	//
+	// +optional
+	SubnetPool *SubnetPoolReference `json:"subnetPool,omitempty"`
 
 	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
@@ -304,6 +319,19 @@ type SubnetSpec struct {
 	//
 	// +optional
 	IPv6 *IPv6Spec `json:"ipv6,omitempty"`
+}
+
+// SubnetPoolReference names a subnet pool of Neutron, and how much of it a subnet needs.
+type SubnetPoolReference struct {
+	// The pool.
+	NeutronReference `json:",inline"`
+
+	// prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it.
+	//
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	PrefixLength int32 `json:"prefixLength"`
 }
 
 // IPAddress is an IPv4 or IPv6 address in its canonical form, so that addresses can be
@@ -391,7 +419,7 @@ const (
 
 // AdditionalSubnet is another subnet of the network.
 //
-// +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required",rule="has(self.cidr)"
+// +kubebuilder:validation:XValidation:fieldPath=".cidr",reason=FieldValueRequired,message="is required unless subnetPool is set",rule="has(self.cidr) || has(self.subnetPool)"
 type AdditionalSubnet struct {
 	// name identifies the subnet in this Network, such as v6.
 	//

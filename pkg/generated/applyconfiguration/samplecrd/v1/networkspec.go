@@ -98,6 +98,14 @@ func (b *NetworkSpecApplyConfiguration) WithCIDR(value string) *NetworkSpecApply
 	return b
 }
 
+// WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubnetPool field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithSubnetPool(value *SubnetPoolReferenceApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.SubnetPool = value
+	return b
+}
+
 // WithGateway sets the Gateway field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Gateway field is set to the value of the last call.

@@ -46,11 +46,20 @@ type SubnetSpecApplyConfiguration struct {
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
 	//
-	// It is required, also in additionalSubnets. Only spec.cidr of a Network that imports its
-	// network can be left out: then the subnets of that network that the spec does not declare are
-	// left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
+	// Either cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its
+	// network can leave both out in the spec itself: then the subnets of that network that the spec
+	// does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
 	// and is not deleted when the CIDR changes.
 	CIDR *string `json:"cidr,omitempty"`
+	// subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block
+	// of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the
+	// pool when it is deleted.
+	//
+	// If the pool or the prefix length changes, the controller replaces the subnet, with the rules of
+	// another cidr. On one network, Neutron takes all subnets of the same IP version from one
+	// pool, or none: so the subnet of another pool can only be created after the old one is deleted.
+	// To keep a block without the pool, set cidr to it and remove subnetPool.
+	SubnetPool *SubnetPoolReferenceApplyConfiguration `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
 	// None means a subnet without a gateway. If it is not set, Neutron chooses the first address
@@ -85,6 +94,14 @@ func SubnetSpec() *SubnetSpecApplyConfiguration {
 // If called multiple times, the CIDR field is set to the value of the last call.
 func (b *SubnetSpecApplyConfiguration) WithCIDR(value string) *SubnetSpecApplyConfiguration {
 	b.CIDR = &value
+	return b
+}
+
+// WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubnetPool field is set to the value of the last call.
+func (b *SubnetSpecApplyConfiguration) WithSubnetPool(value *SubnetPoolReferenceApplyConfiguration) *SubnetSpecApplyConfiguration {
+	b.SubnetPool = value
 	return b
 }
 

@@ -1,0 +1,153 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import (
+	"fmt"
+	"net/netip"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"k8s.io/utils/ptr"
+)
+
+// DesiredSubnetPool is the subnet pool from which Neutron takes the CIDR of a subnet.
+type DesiredSubnetPool struct {
+	// Spec is what the Network declares.
+	Spec samplecrdv1.SubnetPoolReference
+	// subnetPool is the zero value until the name is resolved.
+	subnetPool
+}
+
+func newDesiredSubnetPool(spec *samplecrdv1.SubnetPoolReference) *DesiredSubnetPool {
+	if spec == nil {
+		return nil
+	}
+	return &DesiredSubnetPool{Spec: *spec}
+}
+
+// String names the pool as the Network declares it.
+func (p *DesiredSubnetPool) String() string {
+	if p.Spec.Name != "" {
+		return p.Spec.Name
+	}
+	return p.Spec.ID
+}
+
+// refusal returns why Neutron is certain to take no subnet from the pool; "" if it can.
+func (p *DesiredSubnetPool) refusal() string {
+	length := int64(p.Spec.PrefixLength)
+	if least, err := p.Min.Int64(); err == nil && length < least {
+		return fmt.Sprintf("the prefix length %d is less than %d, the least that subnet pool %s allows", length, least, p)
+	}
+	if most, err := p.Max.Int64(); err == nil && length > most {
+		return fmt.Sprintf("the prefix length %d is more than %d, the most that subnet pool %s allows", length, most, p)
+	}
+	return ""
+}
+
+// isUnresolved reports whether the subnet is from a pool that is not known yet, or not found.
+func (d *DesiredSubnet) isUnresolved() bool { return d.SubnetPool != nil && d.SubnetPool.ID == "" }
+
+// version returns the IP version of the subnet: 4 or 6.
+func (d *DesiredSubnet) version() int {
+	if d.SubnetPool != nil {
+		return d.SubnetPool.Version
+	}
+	return versionOf(d.CIDR)
+}
+
+func versionOf(cidr netip.Prefix) int {
+	if cidr.Addr().Is4() {
+		return 4
+	}
+	return 6
+}
+
+// excludes reports whether Neutron refuses to create the subnet while the other one is on its network: they overlap, or
+// they are of one IP version, and not from the same pool, or none.
+func (d *DesiredSubnet) excludes(other *Subnet) bool {
+	return d.CIDR.Overlaps(other.CIDR) || d.version() == versionOf(other.CIDR) && d.poolID() != other.PoolID
+}
+
+func (d *DesiredSubnet) poolID() string { return ptr.Deref(d.SubnetPool, DesiredSubnetPool{}).ID }
+
+// rangeText describes the addresses of the subnet to users. Neutron has not chosen them yet if they are from a pool.
+func (d *DesiredSubnet) rangeText() string {
+	if d.SubnetPool != nil {
+		return fmt.Sprintf("/%d from subnet pool %s", d.SubnetPool.Spec.PrefixLength, d.SubnetPool)
+	}
+	return d.CIDR.String()
+}
+
+// explain returns the error of the request with the name of the subnet pool. A 404 becomes Unresolved: the pool was deleted since it was
+// listed, or the network was.
+func (s CreateSubnet) explain(err error) error {
+	if s.Subnet.SubnetPool == nil {
+		return err
+	}
+	if e := errorIn(err); e.Reason == PoolEmpty {
+		e.Message = fmt.Sprintf("no %s is free: %s", s.Subnet.rangeText(), e.Message)
+		return &e
+	}
+	return asUnresolved(err)
+}
+
+// expectedCIDR stands for the CIDR that Neutron will choose. No subnet that Neutron has overlaps with it.
+func (d *DesiredSubnet) expectedCIDR() netip.Prefix {
+	if d.SubnetPool == nil {
+		return d.CIDR
+	}
+	none := netip.IPv4Unspecified()
+	if d.version() == 6 {
+		none = netip.IPv6Unspecified()
+	}
+	return netip.PrefixFrom(none, int(d.SubnetPool.Spec.PrefixLength))
+}
+
+// cidrText describes a CIDR to users, also one that expectedCIDR has returned.
+func cidrText(cidr netip.Prefix) string {
+	if cidr.Addr().IsUnspecified() {
+		return fmt.Sprintf("/%d from the subnet pool", cidr.Bits())
+	}
+	return cidr.String()
+}
+
+// allocated returns the existing subnets of those that are from a pool, by their labels. Subnets from one pool with one
+// prefix length differ in nothing that Neutron cannot change, so each desired one gets the subnet that the status has for it, or
+// else one with its name, or else any: what a lost answer has left behind is used, and no second CIDR is taken from the pool.
+func (v *View) allocated() map[string]*Subnet {
+	found, taken := map[string]*Subnet{}, map[string]bool{}
+	for i := range v.Subnets {
+		if v.Subnets[i].SubnetPool == nil {
+			if s := v.findSubnet(&v.Subnets[i]); s != nil {
+				taken[s.ID] = true
+			}
+		}
+	}
+	isRecorded := func(d *DesiredSubnet, s *Subnet) bool { return v.Recorded[d.Label] == s.ID }
+	isNamed := func(d *DesiredSubnet, s *Subnet) bool { return d.Name == s.Name && v.Owner.marks(s.Description) }
+	isMarked := func(_ *DesiredSubnet, s *Subnet) bool { return v.Owner.marks(s.Description) }
+	for _, isMeant := range []func(*DesiredSubnet, *Subnet) bool{isRecorded, isNamed, isMarked} {
+		for i := range v.Subnets {
+			d := &v.Subnets[i]
+			for j := range v.Observed.Subnets {
+				s := &v.Observed.Subnets[j]
+				if found[d.Label] == nil && !taken[s.ID] && v.isFromPool(d, s) && isMeant(d, s) {
+					found[d.Label], taken[s.ID] = s, true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// isFromPool reports whether the owner's subnet can be the desired one. While it is not known which pool the name leads to, only
+// the subnet in the status can be.
+func (v *View) isFromPool(d *DesiredSubnet, s *Subnet) bool {
+	if d.SubnetPool == nil || s.CIDR.Bits() != int(d.SubnetPool.Spec.PrefixLength) || !v.isOurs(s) {
+		return false
+	}
+	isPool := s.PoolID == d.SubnetPool.ID || d.isUnresolved() && v.Recorded[d.Label] == s.ID
+	return isPool && s.PoolID != "" && matchesFixed(subnetTable, d, s, v.Import != "")
+}

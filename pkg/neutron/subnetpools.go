@@ -1,0 +1,30 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// subnetPool is a subnet pool in Neutron. A subnet pool is for one IP version, and while a subnet is from it,
+// Neutron does not delete it.
+type subnetPool struct {
+	named
+	Version int `json:"ip_version"`
+	// Min and Max limit the prefix length of a subnet. Neutron writes them as texts.
+	Min json.Number `json:"min_prefixlen"`
+	Max json.Number `json:"max_prefixlen"`
+}
+
+var subnetPoolFields = []string{"id", "name", "ip_version", "min_prefixlen", "max_prefixlen"}
+
+func (p subnetPool) listed() (string, []string, []string) {
+	return p.ID, []string{p.Name, p.Min.String(), p.Max.String()}, nil
+}
+
+// subnetPools lists the subnet pools that the client can see: those of its project, and those that are shared with all projects.
+func (c *Client) subnetPools(ctx context.Context) ([]subnetPool, error) {
+	return list[subnetPool](ctx, c, "subnetpools", subnetPoolFields, nil)
+}
