@@ -351,17 +351,20 @@ func everyField() samplecrdv1.NetworkSpec {
 
 // leaves calls visit for each field that is not a struct, with the path of its names in JSON: for one that is not set too, if it is a
 // pointer or a list.
-func leaves(v reflect.Value, path []string, visit func(path string, v reflect.Value)) {
+func leaves(v reflect.Value, path []string, visit func(path string, v reflect.Value, isSet bool)) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Slice:
 		if v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 {
-			visit(strings.Join(path, "."), v)
+			visit(strings.Join(path, "."), v, false)
 			return
 		}
-		if v.Kind() == reflect.Slice {
+		switch {
+		case v.Kind() == reflect.Slice:
 			leaves(v.Index(0), path, visit)
-		} else {
+		case v.Elem().Kind() == reflect.Struct:
 			leaves(v.Elem(), path, visit)
+		default:
+			visit(strings.Join(path, "."), v.Elem(), true)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -373,7 +376,7 @@ func leaves(v reflect.Value, path []string, visit func(path string, v reflect.Va
 			leaves(v.Field(i), below, visit)
 		}
 	default:
-		visit(strings.Join(path, "."), v)
+		visit(strings.Join(path, "."), v, !v.IsZero())
 	}
 }
 
@@ -419,13 +422,13 @@ func TestEveryFieldOfTheSpecIsRead(t *testing.T) {
 	for _, complete := range []func() samplecrdv1.NetworkSpec{everyField, fromPools} {
 		spec := complete()
 		before := inNeutronsTerms(t, spec)
-		leaves(reflect.ValueOf(&spec), nil, func(path string, v reflect.Value) {
-			isSet[path] = isSet[path] || !v.IsZero()
-			if v.IsZero() {
+		leaves(reflect.ValueOf(&spec), nil, func(path string, v reflect.Value, is bool) {
+			isSet[path] = isSet[path] || is
+			if !is {
 				return
 			}
 			spec := complete()
-			leaves(reflect.ValueOf(&spec), nil, func(at string, v reflect.Value) {
+			leaves(reflect.ValueOf(&spec), nil, func(at string, v reflect.Value, _ bool) {
 				if at == path {
 					alter(path, v)
 				}
