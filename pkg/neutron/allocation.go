@@ -15,8 +15,8 @@ import (
 type DesiredSubnetPool struct {
 	// Spec is what the Network declares.
 	Spec samplecrdv1.SubnetPoolReference
-	// subnetPool is the zero value until the name is resolved.
-	subnetPool
+	// SubnetPool is the zero value until the name is resolved.
+	SubnetPool
 }
 
 func newDesiredSubnetPool(spec *samplecrdv1.SubnetPoolReference) *DesiredSubnetPool {

@@ -31,7 +31,7 @@ type routing struct {
 	// routers, externals and pools are the routers, the external networks and the subnet pools that a spec can name.
 	routers   []Router
 	externals []named
-	pools     []subnetPool
+	pools     []SubnetPool
 	// routersListed, externalsListed and poolsListed are when they were listed.
 	routersListed, externalsListed, poolsListed time.Time
 }
@@ -134,7 +134,7 @@ func (r *routing) storeExternals(externals []named) {
 	r.externals, r.externalsListed = externals, time.Now()
 }
 
-func (r *routing) storePools(pools []subnetPool) {
+func (r *routing) storePools(pools []SubnetPool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pools, r.poolsListed = pools, time.Now()
@@ -180,7 +180,7 @@ func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 		}
 		pool := *v.Subnets[i].SubnetPool
 		var err error
-		if pool.subnetPool, err = c.resolvePool(ctx, fieldOf(v.Subnets[i].Label)+".subnetPool", pool.Spec.NeutronReference); err != nil && first == nil {
+		if pool.SubnetPool, err = c.resolvePool(ctx, fieldOf(v.Subnets[i].Label)+".subnetPool", pool.Spec.NeutronReference); err != nil && first == nil {
 			first = err
 		}
 		v.Subnets[i].SubnetPool = &pool
@@ -189,20 +189,20 @@ func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 }
 
 // resolvePool returns the subnet pool that the reference names. Its ID alone does not say which IP version it has.
-func (c *Cloud) resolvePool(ctx context.Context, field string, ref samplecrdv1.NeutronReference) (subnetPool, error) {
+func (c *Cloud) resolvePool(ctx context.Context, field string, ref samplecrdv1.NeutronReference) (SubnetPool, error) {
 	which, isMeant := fmt.Sprintf("named %q", ref.Name), func(n named) bool { return n.Name == ref.Name }
 	if ref.ID != "" {
 		which, isMeant = "with the ID "+ref.ID, func(n named) bool { return n.ID == ref.ID }
 	}
 	id, err := c.findNamed(ctx, field, kindSubnetPool, which, isMeant)
 	if err != nil {
-		return subnetPool{}, err
+		return SubnetPool{}, err
 	}
 	return c.routing.subnetPool(id), nil
 }
 
 // subnetPool returns the subnet pool with that ID, as it was listed last.
-func (r *routing) subnetPool(id string) subnetPool {
+func (r *routing) subnetPool(id string) SubnetPool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, pool := range r.pools {
@@ -210,7 +210,7 @@ func (r *routing) subnetPool(id string) subnetPool {
 			return pool
 		}
 	}
-	return subnetPool{}
+	return SubnetPool{}
 }
 
 // resolveName returns the ID of the object that the reference names. It lists the names again if the
@@ -265,7 +265,7 @@ func (r *routing) find(k kind, isMeant func(named) bool) (ids []string, listed t
 		return ids, r.externalsListed
 	case kindSubnetPool:
 		for _, pool := range r.pools {
-			add(pool.named)
+			add(named{pool.ID, pool.Name})
 		}
 		return ids, r.poolsListed
 	default:
@@ -310,7 +310,7 @@ func (r *routing) forgetNamed(desired Desired, err error) {
 		r.externals = slices.DeleteFunc(slices.Clone(r.externals), func(n named) bool { return n.ID == router.ExternalNetwork })
 	}
 	for i := range desired.Subnets {
-		r.pools = slices.DeleteFunc(slices.Clone(r.pools), func(p subnetPool) bool { return p.ID == desired.Subnets[i].poolID() })
+		r.pools = slices.DeleteFunc(slices.Clone(r.pools), func(p SubnetPool) bool { return p.ID == desired.Subnets[i].poolID() })
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 )
 
-// subnetPool is a subnet pool in Neutron. A subnet pool is for one IP version, and while a subnet is from it,
+// SubnetPool is a subnet pool in Neutron. A subnet pool is for one IP version, and while a subnet is from it,
 // Neutron does not delete it.
-type subnetPool struct {
-	named
+type SubnetPool struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Version is the IP version: 4 or 6.
 	Version int `json:"ip_version"`
 	// Min and Max limit the prefix length of a subnet. Neutron writes them as texts.
 	Min json.Number `json:"min_prefixlen"`
@@ -20,11 +22,11 @@ type subnetPool struct {
 
 var subnetPoolFields = []string{"id", "name", "ip_version", "min_prefixlen", "max_prefixlen"}
 
-func (p subnetPool) listed() (string, []string, []string) {
+func (p SubnetPool) listed() (string, []string, []string) {
 	return p.ID, []string{p.Name, p.Min.String(), p.Max.String()}, nil
 }
 
 // subnetPools lists the subnet pools that the client can see: those of its project, and those that are shared with all projects.
-func (c *Client) subnetPools(ctx context.Context) ([]subnetPool, error) {
-	return list[subnetPool](ctx, c, "subnetpools", subnetPoolFields, nil)
+func (c *Client) subnetPools(ctx context.Context) ([]SubnetPool, error) {
+	return list[SubnetPool](ctx, c, "subnetpools", subnetPoolFields, nil)
 }

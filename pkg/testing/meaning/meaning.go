@@ -48,6 +48,14 @@ func CIDRAndGateway(spec *samplecrdv1.SubnetSpec) (cidr, gateway string) {
 	return prefix.String(), gateway
 }
 
+// AnyCIDR returns a CIDR of that length that stands for one that Neutron chooses.
+func AnyCIDR(isIPv6 bool, length int) string {
+	if isIPv6 || length > 32 {
+		return fmt.Sprintf("::/%d", length)
+	}
+	return fmt.Sprintf("0.0.0.0/%d", length)
+}
+
 // ObservedSubnet describes a subnet in Neutron. A field is left out if it has Neutron's default.
 func ObservedSubnet(s *subnets.Subnet) string {
 	var pools, routes []string

@@ -71,6 +71,9 @@ func (r *Rules) wanted(n *samplecrdv1.Network, now *Snapshot) string {
 		if s.Name != "" {
 			name += "/" + s.Name
 		}
+		if s.SubnetPool != nil {
+			s.CIDR = r.chosen(n, name, s.SubnetPool, now)
+		}
 		cidr, gateway := meaning.CIDRAndGateway(&s.SubnetSpec)
 		subnets = append(subnets, name+meaning.WantedSubnet(&s.SubnetSpec)+r.wantedVia(n))
 		statuses = append(statuses, s.Name+" "+cidr+" "+gateway)
@@ -78,6 +81,16 @@ func (r *Rules) wanted(n *samplecrdv1.Network, now *Snapshot) string {
 	slices.Sort(subnets)
 	return fmt.Sprintf("1 network %s/%s%s [%s] status [%s] ready, generation %d", n.Namespace, n.Name,
 		meaning.WantedNetwork(&n.Spec, now.Networks[n.Status.NetworkID].Network), strings.Join(subnets, "; "), strings.Join(statuses, "; "), n.Generation)
+}
+
+// chosen returns the CIDR that Neutron has chosen for the subnet of that name; one that no subnet has if there is none.
+func (r *Rules) chosen(n *samplecrdv1.Network, name string, pool *samplecrdv1.SubnetPoolReference, now *Snapshot) string {
+	for _, s := range now.Subnets {
+		if s.NetworkID == n.Status.NetworkID && s.Name == name && r.isFrom(pool, s.SubnetPoolID, s.CIDR) {
+			return s.CIDR
+		}
+	}
+	return meaning.AnyCIDR(false, int(pool.PrefixLength))
 }
 
 // wantedVia describes the router that the Network declares.

@@ -24,15 +24,16 @@ type Deed struct {
 	Kind Kind
 	// UID is that of the owner.
 	UID string
-	// CIDR and Gateway are those of the subnet, Router and External of the router.
-	CIDR, Gateway    string
-	Router, External string
+	// CIDR and Gateway are those of the subnet, and PoolID is the ID of its subnet pool. Router and External are of the router.
+	CIDR, Gateway, PoolID string
+	Router, External      string
 
-	network     string // that a user has created, and that the deed is about
-	address     string // of the interface that is removed
-	zones       string // of the router
-	project     string // that the network is shared with
-	addressMode string // of an IPv6 subnet
+	network     string   // that a user has created, and that the deed is about
+	address     string   // of the interface that is removed
+	zones       string   // of the router
+	project     string   // that the network is shared with
+	twins       []string // the CIDRs of all subnets of the network that are from that pool, and as large
+	addressMode string   // of an IPv6 subnet
 	raMode      string
 	isOwn       bool // the router
 	isDuplicate bool
@@ -59,6 +60,7 @@ const (
 	Imports       Kind = "marks an imported network"
 	Withdraws     Kind = "removes the mark of an imported network"
 	DeletesSubnet Kind = "deletes a subnet"
+	Allocates     Kind = "takes a CIDR from a subnet pool"
 	CreatesRouter Kind = "creates a router"
 	DeletesRouter Kind = "deletes a router"
 	Attaches      Kind = "attaches a subnet"
@@ -77,6 +79,9 @@ type body struct {
 	Subnet   struct {
 		NetworkID   string `json:"network_id"`
 		Description *string
+		PoolID      string `json:"subnetpool_id"`
+		Length      int    `json:"prefixlen"`
+		IPVersion   int    `json:"ip_version"`
 	}
 	Router struct {
 		Description *string
@@ -111,7 +116,12 @@ func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *D
 	case "DELETE rbac-policies":
 		return d, r.onShare(d, now, Unshares, now.Shares[id])
 	case "POST subnets":
-		return d, r.onNetwork(d, now, b.Subnet.NetworkID)
+		wrong := r.onNetwork(d, now, b.Subnet.NetworkID)
+		if b.Subnet.PoolID != "" && d.UID != "" {
+			d.Kind, d.PoolID, d.CIDR = Allocates, b.Subnet.PoolID, meaning.AnyCIDR(b.Subnet.IPVersion == 6, b.Subnet.Length)
+			r.addTwins(d, now, b.Subnet.NetworkID)
+		}
+		return d, wrong
 	case "PUT subnets":
 		return d, r.completeSubnet(d, now, id, b.Subnet.Description)
 	case "DELETE subnets":
@@ -313,6 +323,8 @@ func (s *Snapshot) subnetOf(port string) string {
 func (r *Rules) about(d *Deed, now *Snapshot, subnet string) string {
 	s := now.Subnets[subnet]
 	d.CIDR, d.Gateway, d.addressMode, d.raMode = s.CIDR, cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone), s.IPv6AddressMode, s.IPv6RAMode
+	d.PoolID = s.SubnetPoolID
+	r.addTwins(d, now, s.NetworkID)
 	switch {
 	case s.ID == "":
 		d.Kind = "" // it is gone already
@@ -325,6 +337,16 @@ func (r *Rules) about(d *Deed, now *Snapshot, subnet string) string {
 		d.address = addressOf(now, d.Router, subnet)
 	}
 	return r.onNetwork(d, now, s.NetworkID)
+}
+
+// addTwins completes a Deed about a subnet that is, or will be, from a subnet pool.
+func (r *Rules) addTwins(d *Deed, now *Snapshot, network string) {
+	length := d.CIDR[strings.LastIndexByte(d.CIDR, '/')+1:]
+	for _, s := range now.Subnets {
+		if d.PoolID != "" && s.NetworkID == network && s.SubnetPoolID == d.PoolID && strings.HasSuffix(s.CIDR, "/"+length) && !r.IsStrange(s.ID) {
+			d.twins = append(d.twins, s.CIDR)
+		}
+	}
 }
 
 // addressOf returns the address of the router in the subnet.

@@ -132,7 +132,7 @@ func (r *Rules) wrongImport(n *samplecrdv1.Network, network *Network, now *Snaps
 		}
 	}
 	for _, s := range now.Subnets {
-		if s.NetworkID == network.ID && MarkOf(r.Cluster, s.Description) == string(n.UID) && declaredSubnet(n, s.CIDR) == nil {
+		if s.NetworkID == network.ID && MarkOf(r.Cluster, s.Description) == string(n.UID) && r.declaredSubnet(n, &Deed{CIDR: s.CIDR, PoolID: s.SubnetPoolID}) == nil {
 			return "the spec does not declare the subnet " + s.CIDR
 		}
 	}

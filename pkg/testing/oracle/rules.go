@@ -26,8 +26,8 @@ import (
 type Rules struct {
 	// Cluster is the ID of the cluster.
 	Cluster string
-	// Externals and Gates are the IDs of the external networks, and of the routers, that specs may name.
-	Externals, Gates map[string]string
+	// Externals, Gates and Pools are the IDs of the external networks, the routers and the subnet pools that specs may name.
+	Externals, Gates, Pools map[string]string
 	// IsStrange reports whether the object in Neutron with that ID is one that no controller may change.
 	IsStrange func(id string) bool
 	// IsLegacy reports whether a user has created the network with that ID for Networks that import it.
@@ -76,8 +76,10 @@ func (r *Rules) permitsRoutes(n *samplecrdv1.Network, d *Deed) bool {
 
 // permitsOnSubnet is Permits for Deeds about subnets and routers.
 func (r *Rules) permitsOnSubnet(n *samplecrdv1.Network, d *Deed, isRemoval bool) bool {
-	isDeleted, declared := n.DeletionTimestamp != nil, declaredSubnet(n, d.CIDR)
+	isDeleted, declared := n.DeletionTimestamp != nil, r.declaredSubnet(n, d)
 	switch {
+	case d.Kind == Allocates:
+		return !isDeleted && hasFinalizer(n) && r.surplus(n, d) < 0
 	case d.Kind == Shares || d.Kind == Unshares: // nothing but the status says whose a policy is
 		isRecorded := slices.Contains(n.Status.SharedWith, d.project)
 		return !isDeleted && hasFinalizer(n) && isRecorded && sharesWith(n, d.project) == (d.Kind == Shares)
@@ -90,11 +92,11 @@ func (r *Rules) permitsOnSubnet(n *samplecrdv1.Network, d *Deed, isRemoval bool)
 	case isDeleted:
 		return false
 	case d.Kind == DeletesSubnet:
-		return declared == nil || mustBeReplaced(n, declared, d)
+		return declared == nil || mustBeReplaced(n, declared, d) || r.surplus(n, d) > 0
 	case d.Kind == Detaches:
 		// A trial that Neutron has accepted is taken back, if the status does not name the router.
 		isTrial := n.Status.Router == nil || n.Status.Router.ID != d.Router
-		return declared == nil || d.isHalf || isTrial || !r.declaresRouter(n, d) || isMoved(declared, d) || mustBeReplaced(n, declared, d)
+		return declared == nil || d.isHalf || isTrial || !r.declaresRouter(n, d) || isMoved(declared, d) || mustBeReplaced(n, declared, d) || r.surplus(n, d) > 0
 	case d.Kind == DeletesRouter:
 		return !r.declaresRouter(n, d)
 	}
@@ -128,16 +130,43 @@ func sharesWith(n *samplecrdv1.Network, project string) bool {
 	return slices.Contains(n.Spec.SharedWith, samplecrdv1.Share{ProjectID: project})
 }
 
-func declaredSubnet(n *samplecrdv1.Network, cidr string) *samplecrdv1.SubnetSpec {
+// declaredSubnet returns the declared subnet that the subnet of the Deed can be, with its CIDR; nil if it can be none.
+func (r *Rules) declaredSubnet(n *samplecrdv1.Network, d *Deed) *samplecrdv1.SubnetSpec {
 	for _, s := range meaning.SubnetsOf(&n.Spec) {
+		if r.isFrom(s.SubnetPool, d.PoolID, d.CIDR) {
+			s.CIDR = d.CIDR
+			return &s.SubnetSpec
+		}
 		if s.CIDR == "" {
 			continue // an import need not declare any
 		}
-		if declared, _ := meaning.CIDRAndGateway(&s.SubnetSpec); declared == cidr {
+		if declared, _ := meaning.CIDRAndGateway(&s.SubnetSpec); declared == d.CIDR {
 			return &s.SubnetSpec
 		}
 	}
 	return nil
+}
+
+// isFrom reports whether the CIDR is one that the spec requests from the subnet pool with that ID.
+func (r *Rules) isFrom(spec *samplecrdv1.SubnetPoolReference, pool, cidr string) bool {
+	prefix, err := netip.ParsePrefix(cidr)
+	return spec != nil && err == nil && pool != "" && cmp.Or(spec.ID, r.Pools[spec.Name]) == pool && prefix.Bits() == int(spec.PrefixLength)
+}
+
+// surplus returns how many subnets the network has from the pool of the Deed and with its prefix length, besides those that the
+// spec requests or declares by their CIDRs. It is negative if some are missing, and 0 if the Deed is about no subnet of a pool.
+func (r *Rules) surplus(n *samplecrdv1.Network, d *Deed) (count int) {
+	for _, cidr := range d.twins {
+		if declared := r.declaredSubnet(n, &Deed{CIDR: cidr}); declared == nil {
+			count++
+		}
+	}
+	for _, s := range meaning.SubnetsOf(&n.Spec) {
+		if r.isFrom(s.SubnetPool, d.PoolID, d.CIDR) {
+			count--
+		}
+	}
+	return count
 }
 
 // isMoved reports whether the subnet, or its interface, has another gateway than declared.

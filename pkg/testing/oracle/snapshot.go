@@ -122,7 +122,7 @@ func (s *Snapshot) Update(get func(path string, answer any) error, isHalf func(p
 // Most of the time goes into the answers, so only these fields are asked for.
 const (
 	networkFields = "id name description project_id router:external admin_state_up revision_number tags availability_zone_hints mtu dns_domain port_security_enabled"
-	subnetFields  = "id name description network_id cidr gateway_ip dns_nameservers allocation_pools host_routes enable_dhcp ipv6_address_mode ipv6_ra_mode"
+	subnetFields  = "id name description network_id cidr gateway_ip dns_nameservers allocation_pools host_routes enable_dhcp ipv6_address_mode ipv6_ra_mode subnetpool_id"
 	routerFields  = "id name description admin_state_up external_gateway_info availability_zone_hints routes"
 	shareFields   = "id object_id target_tenant project_id action"
 	// of the ports that are a router's interfaces
