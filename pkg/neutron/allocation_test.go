@@ -104,7 +104,7 @@ func TestNextForSubnetPools(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			v := at(wanting(test.want), has(test.have...))
 			if v.Import != "" {
-				v.Observed.Description, v.Observed.Tags = "", NewTags(owner.ImportTag())
+				v.Network, v.Observed.Description, v.Observed.Tags = DesiredNetwork{}, "", NewTags(owner.ImportTag())
 			}
 			equal(t, test.step, v.Next())
 			var current map[string]string
