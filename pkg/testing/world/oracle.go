@@ -69,6 +69,9 @@ func (w *World) Check(want *samplecrdv1.NetworkSpec, left ...string) (violations
 	case want != nil && n == nil:
 		violate("the Network is gone")
 	}
+	if want != nil && n != nil {
+		want = w.chosen(n, want)
+	}
 	wantOwned := slices.Clone(left)
 	if want != nil && n != nil {
 		wantOwned = append(wantOwned, w.wantOwned(n, want)...)

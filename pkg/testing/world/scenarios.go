@@ -36,11 +36,14 @@ func (s Scenario) Prepare(w *World) {
 	if s.IsRouted() {
 		w.CreateRouting()
 	}
+	if s.IsPooled() {
+		w.CreatePools()
+	}
 }
 
 // Unmarks reports whether marks are removed, so that only the status says whose the network is.
 func (s Scenario) Unmarks() bool {
-	return s.Name == networkUnmarked || s.Name == subnetUnmarked || slices.Contains(allRetained, s.Name)
+	return slices.Contains([]string{networkUnmarked, subnetUnmarked, subnetFromPoolUnmarked}, s.Name) || slices.Contains(allRetained, s.Name)
 }
 
 // Left returns what stays in Neutron in the end, without a mark: see World.Check.
@@ -97,7 +100,7 @@ const (
 )
 
 // Scenarios are all that users do, as far as it makes a difference.
-var Scenarios = slices.Concat(plain, routed, sharedScenarios)
+var Scenarios = slices.Concat(plain, routed, sharedScenarios, pooledScenarios)
 
 // plain are the Scenarios without routers.
 var plain = []Scenario{

@@ -1,0 +1,116 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/meaning"
+)
+
+// The subnet pools of a World with CreatePools.
+const (
+	team     = "team"
+	teamCIDR = "10.20.0.0/16"
+	others   = "others"
+	teamV6   = "team-v6"
+)
+
+// CreatePools creates subnet pools of the project.
+func (w *World) CreatePools() {
+	w.t.Helper()
+	if w.ids == nil {
+		w.ids = map[string]string{}
+	}
+	for name, prefix := range map[string]string{team: teamCIDR, others: "10.21.0.0/16", teamV6: "fd20::/48"} {
+		w.ids[name] = w.createObject(w.Client, "subnetpool", map[string]any{"name": name, "prefixes": []string{prefix}})
+	}
+}
+
+// IsPooled reports whether the Network has a subnet from a pool at any time.
+func (s Scenario) IsPooled() bool {
+	return slices.ContainsFunc([]*samplecrdv1.NetworkSpec{s.Start, s.Want}, func(spec *samplecrdv1.NetworkSpec) bool {
+		return spec != nil && slices.ContainsFunc(meaning.SubnetsOf(spec), func(s samplecrdv1.AdditionalSubnet) bool { return s.SubnetPool != nil })
+	})
+}
+
+// chosen returns a copy of the spec with the CIDRs that Neutron has chosen, by the names of the subnets there.
+func (w *World) chosen(n *samplecrdv1.Network, spec *samplecrdv1.NetworkSpec) *samplecrdv1.NetworkSpec {
+	w.t.Helper()
+	spec = spec.DeepCopy()
+	choose := func(label string, s *samplecrdv1.SubnetSpec) {
+		if s.SubnetPool == nil {
+			return
+		}
+		name := strings.TrimSuffix(n.Namespace+"/"+n.Name+"/"+label, "/")
+		pool, length := w.ids[s.SubnetPool.Name], int(s.SubnetPool.PrefixLength)
+		s.SubnetPool, s.CIDR = nil, meaning.AnyCIDR(false, length) // no subnet has that
+		for _, observed := range w.subnetsNamed(n.Status.NetworkID, name) {
+			if observed.Pool == pool && strings.HasSuffix(observed.CIDR, meaning.AnyCIDR(false, length)[len("0.0.0.0"):]) {
+				s.CIDR = observed.CIDR
+			}
+		}
+	}
+	choose("", &spec.SubnetSpec)
+	for i := range spec.AdditionalSubnets {
+		choose(spec.AdditionalSubnets[i].Name, &spec.AdditionalSubnets[i].SubnetSpec)
+	}
+	return spec
+}
+
+type pooledSubnet struct {
+	CIDR string
+	Pool string `json:"subnetpool_id"`
+}
+
+func (w *World) subnetsNamed(network, name string) []pooledSubnet {
+	w.t.Helper()
+	var list struct{ Subnets []pooledSubnet }
+	w.send(w.Client, http.MethodGet, "subnets?network_id="+network+"&name="+name, nil, &list)
+	return list.Subnets
+}
+
+// from returns a change of a spec: its CIDR is from the pool.
+func from(pool string, length int32) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) {
+		s.CIDR, s.SubnetPool = "", poolReference(pool, length)
+	}
+}
+
+// another returns a change of a spec: there is one more subnet, from the pool.
+func another(label, pool string, length int32) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) {
+		s.AdditionalSubnets = append(s.AdditionalSubnets, samplecrdv1.AdditionalSubnet{Name: label, SubnetSpec: samplecrdv1.SubnetSpec{SubnetPool: poolReference(pool, length)}})
+	}
+}
+
+func poolReference(name string, length int32) *samplecrdv1.SubnetPoolReference {
+	return &samplecrdv1.SubnetPoolReference{NeutronReference: samplecrdv1.NeutronReference{Name: name}, PrefixLength: length}
+}
+
+// pooledScenarios have subnets from subnet pools.
+var pooledScenarios = []Scenario{
+	create("create with a range from a subnet pool", with(from(team, 24))),
+	create("create with two ranges from a subnet pool, and IPv6", with(own(public), from(team, 24), another("b", team, 24), another("v6", teamV6, 64))),
+	edit("another prefix length", with(from(team, 24)), with(from(team, 25))),
+	edit("another prefix length, with an own router", with(own(public), from(team, 24)), with(own(public), from(team, 25))),
+	edit("another subnet pool", with(from(team, 24)), with(from(others, 24))),
+	edit("another subnet pool, with an own router", with(own(public), from(team, 24)), with(own(public), from(others, 24))),
+	edit("a subnet pool in place of a CIDR", with(), with(from(team, 24))),
+	edit("a CIDR in place of a subnet pool", with(from(team, 24)), with()),
+	edit("the CIDR from a subnet pool, declared", with(from(team, 24)), spec("10.20.0.0/24", "")),
+	edit("one more range from the same subnet pool", with(from(team, 24)), with(from(team, 24), another("b", team, 24))),
+	edit("one range from the same subnet pool less", with(from(team, 24), another("b", team, 24)), with(from(team, 24))),
+	{"subnet from a subnet pool vanished", with(from(team, 24), another("b", team, 24)),
+		once(func(w *World) { w.DeleteInNeutron("subnets", w.Find().Status.SubnetID) }), with(from(team, 24), another("b", team, 24))},
+	{"gateway of a subnet from a subnet pool changed in Neutron", with(from(team, 24)),
+		once(func(w *World) { w.SetGateway(w.Find().Status.SubnetID, "10.20.0.77") }), with(from(team, 24))},
+	{subnetFromPoolUnmarked, with(from(team, 24)), once(func(w *World) { w.UnmarkSubnet(w.Find().Status.SubnetID) }), with(from(team, 24))},
+	{"delete with a range from a subnet pool", with(from(team, 24)), kubectlDelete, nil},
+}
+
+const subnetFromPoolUnmarked = "the mark of a subnet from a subnet pool removed in Neutron"
