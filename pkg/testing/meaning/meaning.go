@@ -56,6 +56,15 @@ func AnyCIDR(isIPv6 bool, length int) string {
 	return fmt.Sprintf("0.0.0.0/%d", length)
 }
 
+// Choose declares the CIDR that Neutron has chosen from the subnet pool of the spec, and its default for the gateway. With a pool, that
+// is the second address of an IPv6 subnet.
+func Choose(s *samplecrdv1.SubnetSpec, cidr string) {
+	s.SubnetPool, s.CIDR = nil, cidr
+	if s.Gateway == "" {
+		s.Gateway = netip.MustParsePrefix(cidr).Addr().Next().String()
+	}
+}
+
 // ObservedSubnet describes a subnet in Neutron. A field is left out if it has Neutron's default.
 func ObservedSubnet(s *subnets.Subnet) string {
 	var pools, routes []string

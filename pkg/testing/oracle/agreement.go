@@ -72,7 +72,7 @@ func (r *Rules) wanted(n *samplecrdv1.Network, now *Snapshot) string {
 			name += "/" + s.Name
 		}
 		if s.SubnetPool != nil {
-			s.CIDR = r.chosen(n, name, s.SubnetPool, now)
+			meaning.Choose(&s.SubnetSpec, r.chosen(n, name, s.SubnetPool, now))
 		}
 		cidr, gateway := meaning.CIDRAndGateway(&s.SubnetSpec)
 		subnets = append(subnets, name+meaning.WantedSubnet(&s.SubnetSpec)+r.wantedVia(n))

@@ -134,7 +134,7 @@ func sharesWith(n *samplecrdv1.Network, project string) bool {
 func (r *Rules) declaredSubnet(n *samplecrdv1.Network, d *Deed) *samplecrdv1.SubnetSpec {
 	for _, s := range meaning.SubnetsOf(&n.Spec) {
 		if r.isFrom(s.SubnetPool, d.PoolID, d.CIDR) {
-			s.CIDR = d.CIDR
+			meaning.Choose(&s.SubnetSpec, d.CIDR)
 			return &s.SubnetSpec
 		}
 		if s.CIDR == "" {

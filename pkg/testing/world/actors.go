@@ -48,7 +48,7 @@ var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subne
 
 // deletions are the names of the Scenarios with a Network that is being deleted.
 var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
-	deletedShared, deletedWithRouter, deletedAtExisting, deletedDualStack, deletedWithRoutes, retainedWithRoutes, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
+	deletedPooled, deletedShared, deletedWithRouter, deletedAtExisting, deletedDualStack, deletedWithRoutes, retainedWithRoutes, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
 	importDeleted, importRetained, importLeft, oldMarkDeleted, vanishedAndDeleted}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
