@@ -64,6 +64,8 @@ func missing(title, id string) *failure {
 		return notFound("RouterNotFound", "Router %s could not be found", id)
 	case "Floatingip":
 		return notFound("FloatingIPNotFound", "Floating IP %s could not be found", id)
+	case "Subnetpool":
+		return notFound("SubnetPoolNotFound", "Subnet pool %s could not be found.", id)
 	case "Rbac_policy":
 		return notFound("RbacPolicyNotFound", "RBAC policy of type unknown with ID %s not found", id)
 	}

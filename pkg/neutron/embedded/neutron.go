@@ -24,6 +24,7 @@ func newNeutron(o Options) *neutron {
 		routers:      newCollection[*router](),
 		floatingIPs:  newCollection[*floatingIP](),
 		rbacPolicies: newCollection[*rbacPolicy](),
+		subnetPools:  newCollection[*subnetPool](),
 		quotas:       map[string]map[string]int{},
 	}
 	for _, p := range o.Projects {
@@ -36,6 +37,7 @@ func newNeutron(o Options) *neutron {
 		"routers":       n.routerKind(),
 		"floatingips":   n.floatingIPKind(),
 		"rbac-policies": n.rbacPolicyKind(),
+		"subnetpools":   n.subnetPoolKind(),
 	}
 	n.addExternalNetwork(o)
 	return n
@@ -143,6 +145,7 @@ var extensions = func() (all []map[string]any) {
 		{"standard-attr-tag", "Tag support for resources with standard attribute"},
 		{"standard-attr-timestamp", "Resource timestamps"},
 		{"subnet-service-types", "Subnet service types"},
+		{"subnet_allocation", "Subnet Allocation"},
 	} {
 		all = append(all, map[string]any{"alias": e[0], "name": e[1], "description": e[1], "updated": "2016-01-01T00:00:00-00:00", "links": []string{}})
 	}
@@ -166,7 +169,7 @@ func serveExtensions(r *request, rest []string) *answer {
 }
 
 // quotaNames are the resources that the real Neutron counts with the ML2 plug-in and the router
-// service. Subnet pools do not exist here; their limit can be set but limits nothing.
+// service.
 var quotaNames = []string{"network", "subnet", "port", "router", "floatingip", "subnetpool", "rbac_policy"}
 
 // quota returns a project's limit; -1: unlimited, the default.
@@ -277,7 +280,7 @@ func (n *neutron) quotaDetails(project string) *answer {
 	used := map[string]int{
 		"network": n.networks.count[project], "subnet": n.subnets.count[project], "port": n.ports.count[project],
 		"router": n.routers.count[project], "floatingip": n.floatingIPs.count[project],
-		"rbac_policy": n.rbacPolicies.count[project],
+		"rbac_policy": n.rbacPolicies.count[project], "subnetpool": n.subnetPools.count[project],
 	}
 	details := map[string]any{}
 	for _, name := range quotaNames {

@@ -89,6 +89,8 @@ type kind[T object] struct {
 	create func(t *tx, v values) (T, *failure)
 	update func(t *tx, old T, v values) (T, *failure)
 	remove func(t *tx, o T) *failure
+	// updated returns what a PUT answers; nil: the same as a GET.
+	updated func(T) T
 	// forbid is called for members only, for rules about parts of an attribute.
 	forbid func(v values, action string) *failure
 	// noBulk: several cannot be created at once.
@@ -273,6 +275,9 @@ func (k *kind[T]) put(r *request, id string) *answer {
 	})
 	if err != nil {
 		return err.answer()
+	}
+	if k.updated != nil {
+		o = k.updated(o)
 	}
 	return k.single(http.StatusOK, r, o)
 }

@@ -278,6 +278,7 @@ func (s *Server) Versions() map[string]int64 {
 	return map[string]int64{
 		"networks": n.networks.version, "subnets": n.subnets.version, "ports": n.ports.version,
 		"routers": n.routers.version, "floatingips": n.floatingIPs.version, "rbac-policies": n.rbacPolicies.version,
+		"subnetpools": n.subnetPools.version,
 	}
 }
 

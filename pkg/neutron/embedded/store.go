@@ -23,10 +23,10 @@ type standard struct {
 
 func (s *standard) std() *standard { return s }
 
-// object is a *network, a *subnet, a *port, a *router, a *floatingIP or an *rbacPolicy.
+// object is a *network, a *subnet, a *port, a *router, a *floatingIP, an *rbacPolicy or a *subnetPool.
 type object interface {
 	std() *standard
-	// parent returns the ID of the object's network; "" for a network and a router.
+	// parent returns the ID of the object's network; "" for a network, a router and a subnet pool.
 	parent() string
 }
 
@@ -108,6 +108,7 @@ type neutron struct {
 	floatingIPs *collection[*floatingIP]
 	// rbacPolicies are those of networks.
 	rbacPolicies *collection[*rbacPolicy]
+	subnetPools  *collection[*subnetPool]
 	quotas       map[string]map[string]int
 	segment      int
 	distributed  bool // see SetDistributed

@@ -18,10 +18,11 @@ const (
 	maxHostRoutes  = 20
 )
 
-// subnet is a subnet as stored. There are no subnet pools and no segments.
+// subnet is a subnet as stored. There are no segments.
 type subnet struct {
 	standard
 	networkID      string
+	poolID         string // the subnet pool that its CIDR is from; "": none
 	cidr           netip.Prefix
 	gateway        netip.Addr // the zero Addr: none
 	dhcp           bool
@@ -40,8 +41,10 @@ type route struct {
 
 func (s *subnet) parent() string { return s.networkID }
 
-func (s *subnet) version() int {
-	if s.cidr.Addr().Is4() {
+func (s *subnet) version() int { return versionOf(s.cidr) }
+
+func versionOf(cidr netip.Prefix) int {
+	if cidr.Addr().Is4() {
 		return 4
 	}
 	return 6
@@ -86,7 +89,7 @@ func subnetAttributes() []*attribute[*subnet] {
 	return standardAttributes([]*attribute[*subnet]{
 		{name: "ip_version", flags: onPost | required | filter | sortable, check: ipVersion, get: func(s *subnet) any { return s.version() }},
 		{name: "network_id", flags: onPost | required | filter | sortable, check: checkUUID, get: func(s *subnet) any { return s.networkID }},
-		{name: "subnetpool_id", flags: onPost | filter | sortable, check: orNull(checkUUID), get: func(*subnet) any { return nil }},
+		{name: "subnetpool_id", flags: onPost | filter | sortable, check: orNull(checkUUID), get: func(s *subnet) any { return nullable(s.poolID) }},
 		{name: "use_default_subnetpool", flags: onPost, check: truth},
 		{name: "prefixlen", flags: onPost, check: atLeastZero},
 		{name: "cidr", flags: onPost | filter | sortable, check: checkCIDR, match: matchCIDR, get: func(s *subnet) any { return s.cidr.String() }},
@@ -276,15 +279,17 @@ func subnetFault(v any) string {
 }
 
 // createSubnet checks in Neutron's order: the subnet by itself, its network, and then both
-// together. The first revision is 0.
+// together. Neutron does not check a subnet from a pool by itself. The first revision is 0.
 func createSubnet(t *tx, v values) (*subnet, *failure) {
-	if err := checkSubnetSource(v); err != nil {
+	pool, err := t.poolOf(v)
+	if err != nil {
 		return nil, err
 	}
 	s := &subnet{
 		standard:     t.newStandard(v, 0),
 		networkID:    given(v, "network_id", ""),
-		cidr:         v["cidr"].(netip.Prefix),
+		poolID:       pool,
+		cidr:         given(v, "cidr", netip.Prefix{}),
 		dhcp:         given(v, "enable_dhcp", true),
 		nameservers:  []string{},
 		routes:       []route{},
@@ -292,15 +297,11 @@ func createSubnet(t *tx, v values) (*subnet, *failure) {
 		ipMode:       given(v, "ipv6_address_mode", ""),
 		serviceTypes: []string{},
 	}
-	// The request has the version apart from the CIDR, so the two may contradict.
-	if want := given(v, "ip_version", 0); s.version() != want {
-		return nil, versionMismatch("cidr", s.cidr, want)
-	}
-	if err := s.apply(v, "new subnet", s.dhcp); err != nil {
-		return nil, err
-	}
-	if err := s.checkIPv6Modes(); err != nil {
-		return nil, err
+	s.apply(v)
+	if s.poolID == "" {
+		if err := s.checkNew(v); err != nil {
+			return nil, err
+		}
 	}
 	// A member without access was already refused; this is for admins.
 	net, ok := t.networks.byID[s.networkID]
@@ -330,6 +331,18 @@ func (t *tx) extendPorts(s *subnet, net *network) *failure {
 	return nil
 }
 
+// checkNew checks a new subnet that is not from a pool.
+func (s *subnet) checkNew(v values) *failure {
+	// The request has the version apart from the CIDR, so the two may contradict.
+	if want := given(v, "ip_version", 0); s.version() != want {
+		return versionMismatch("cidr", s.cidr, want)
+	}
+	if err := s.check(v, "new subnet", s.dhcp); err != nil {
+		return err
+	}
+	return s.checkIPv6Modes()
+}
+
 // addAutomatic gives the ports of a network their addresses of its new subnet.
 func (t *tx) addAutomatic(s *subnet) {
 	for _, old := range t.ports.in(s.networkID) {
@@ -343,27 +356,40 @@ func (t *tx) addAutomatic(s *subnet) {
 	}
 }
 
-// checkSubnetSource refuses a subnet from a subnet pool, because there are no pools here.
-func checkSubnetSource(v values) *failure {
+// poolOf returns the ID of the pool that a new subnet is allocated from; "": from none, so the request has a CIDR.
+func (t *tx) poolOf(v values) (string, *failure) {
 	id := given(v, "subnetpool_id", "")
+	isDefault := given(v, "use_default_subnetpool", false)
+	version := given(v, "ip_version", 0)
+	if v.has("cidr") {
+		version = versionOf(v["cidr"].(netip.Prefix))
+	}
 	switch {
 	case v.has("cidr") && v.has("prefixlen"):
-		return badResource("subnets", "cidr and prefixlen must not be supplied together")
-	case id != "" && given(v, "use_default_subnetpool", false):
-		return badResource("subnets", "subnetpool_id and use_default_subnetpool cannot both be specified")
-	case given(v, "use_default_subnetpool", false):
-		return badResource("subnets", fmt.Sprintf("No default subnetpool found for IPv%d", given(v, "ip_version", 0)))
-	case id != "":
-		return notFound("SubnetPoolNotFound", "Subnet pool %s could not be found.", id)
-	case !v.has("cidr"):
-		return badResource("subnets", "a subnetpool must be specified in the absence of a cidr")
+		return "", badResource("subnets", "cidr and prefixlen must not be supplied together")
+	case id != "" && isDefault:
+		return "", badResource("subnets", "subnetpool_id and use_default_subnetpool cannot both be specified")
+	case isDefault && t.defaultPool(version) == nil:
+		return "", badResource("subnets", fmt.Sprintf("No default subnetpool found for IPv%d", version))
+	case isDefault:
+		id = t.defaultPool(version).id
+	case id == "" && !v.has("cidr"):
+		return "", badResource("subnets", "a subnetpool must be specified in the absence of a cidr")
 	}
-	return nil
+	if id != "" && !v.has("cidr") && v.has("allocation_pools") {
+		return "", badResource("subnets", "allocation_pools allowed only for specific subnet requests.")
+	}
+	return id, nil
 }
 
-// place sets the gateway and the pools, and refuses a subnet that overlaps another one of
-// the network.
+// place sets what the request leaves open of the CIDR, the gateway and the pools, and refuses a subnet that overlaps
+// another one of the network.
 func (t *tx) place(s *subnet, net *network, v values) *failure {
+	if s.poolID != "" {
+		if err := t.allocateCIDR(s, v); err != nil {
+			return err
+		}
+	}
 	if !v.has("gateway_ip") {
 		if s.gateway = defaultGateway(s.cidr); !s.gateway.IsValid() {
 			return internalError()
@@ -387,6 +413,11 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 			return invalidInput("Requested subnet with cidr: %s for network: %s overlaps with another subnet", s.cidr, net.id)
 		}
 	}
+	for _, id := range net.subnets {
+		if o := t.subnets.byID[id]; o.version() == s.version() && o.poolID != s.poolID {
+			return badAs("NetworkSubnetPoolAffinityError", "Subnets hosted on the same network must be allocated from the same subnet pool.")
+		}
+	}
 	// Neutron's own default can be invalid in an IPv4 subnet of two addresses.
 	if s.checkGateway() != nil {
 		return conflict("IpamValueInvalid", "Gateway IP %s cannot be allocated in CIDR %s", s.gateway, s.cidr)
@@ -394,34 +425,38 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 	return nil
 }
 
-// apply sets and validates the attributes that both a creation and an update can have.
+// apply sets the attributes that both a creation and an update can have.
+func (s *subnet) apply(v values) {
+	if v.has("gateway_ip") {
+		s.gateway = given(v, "gateway_ip", netip.Addr{})
+	}
+	s.nameservers = given(v, "dns_nameservers", s.nameservers)
+	s.routes = given(v, "host_routes", s.routes)
+	s.pools = given(v, "allocation_pools", s.pools)
+	s.serviceTypes = given(v, "service_types", s.serviceTypes)
+}
+
+// check validates the attributes that a request has set.
 // dhcpNew is true if the request enables DHCP: only then is the CIDR checked for DHCP.
-func (s *subnet) apply(v values, label string, dhcpNew bool) *failure {
+func (s *subnet) check(v values, label string, dhcpNew bool) *failure {
 	if dhcpNew {
 		if err := s.checkDHCP(); err != nil {
 			return err
 		}
 	}
 	if v.has("gateway_ip") {
-		s.gateway = given(v, "gateway_ip", netip.Addr{})
 		if err := s.checkGateway(); err != nil {
 			return err
 		}
 	}
-	if list, ok := v["dns_nameservers"].([]string); ok {
-		if err := s.checkServers(list, label); err != nil {
+	if v.has("dns_nameservers") {
+		if err := s.checkServers(s.nameservers, label); err != nil {
 			return err
 		}
-		s.nameservers = list
 	}
-	if list, ok := v["host_routes"].([]route); ok {
-		if err := s.checkHostRoutes(list, label); err != nil {
-			return err
-		}
-		s.routes = list
+	if v.has("host_routes") {
+		return s.checkHostRoutes(s.routes, label)
 	}
-	s.pools = given(v, "allocation_pools", s.pools)
-	s.serviceTypes = given(v, "service_types", s.serviceTypes)
 	return nil
 }
 
@@ -527,7 +562,8 @@ func (s *subnet) checkIPv6Modes() *failure {
 func updateSubnet(t *tx, old *subnet, v values) (*subnet, *failure) {
 	s := *old
 	s.dhcp = given(v, "enable_dhcp", s.dhcp)
-	if err := s.apply(v, s.id, s.dhcp && !old.dhcp); err != nil {
+	s.apply(v)
+	if err := s.check(v, s.id, s.dhcp && !old.dhcp); err != nil {
 		return nil, err
 	}
 	if s.gateway.IsValid() && s.gateway != old.gateway {
