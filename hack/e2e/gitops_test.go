@@ -19,6 +19,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/subnetpools"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -85,6 +86,7 @@ func (w *world) recordedNetworks() []recordedNetwork {
 	const plain = "  cidr: 10.1.0.0/16\n"
 	off, err := routers.Create(w.Context(), w.neutron.Client, routers.CreateOpts{Name: "off", AdminStateUp: new(bool)}).Extract()
 	w.must(err)
+	w.must(subnetpools.Create(w.Context(), w.neutron.Client, subnetpools.CreateOpts{Name: "small", Prefixes: []string{"10.1.0.0/17"}}).Err)
 	return []recordedNetwork{
 		{"available", plain, metav1.ConditionTrue, samplecrdv1.ReasonAvailable},
 		{"observed", importing(l.network) + observe, metav1.ConditionTrue, samplecrdv1.ReasonObserved},
@@ -99,6 +101,7 @@ func (w *world) recordedNetworks() []recordedNetwork {
 		{"neutron-unavailable", credentials("unreachable"), metav1.ConditionFalse, samplecrdv1.ReasonNeutronUnavailable},
 		{"quota-exceeded", credentials("full"), metav1.ConditionFalse, samplecrdv1.ReasonQuotaExceeded},
 		{"no-segment-available", plain, metav1.ConditionFalse, samplecrdv1.ReasonNoSegmentAvailable},
+		{"subnet-pool-exhausted", "  subnetPool: {name: small, prefixLength: 16}\n", metav1.ConditionFalse, samplecrdv1.ReasonSubnetPoolExhausted},
 		{"reference-not-found", plain + viaExisting("name", "later"), metav1.ConditionFalse, samplecrdv1.ReasonReferenceNotFound},
 		{"admin-state-down", plain + viaExisting("id", off.ID), metav1.ConditionFalse, samplecrdv1.ReasonAdminStateDown},
 		{"paused", plain, metav1.ConditionFalse, samplecrdv1.ReasonPaused},

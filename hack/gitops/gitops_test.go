@@ -164,6 +164,7 @@ var states = []struct {
 	{"in-use", samplecrdv1.ReasonInUse, progressing, status.InProgressStatus, ""},
 	{"quota-exceeded", samplecrdv1.ReasonQuotaExceeded, progressing, status.InProgressStatus, ""},
 	{"no-segment-available", samplecrdv1.ReasonNoSegmentAvailable, progressing, status.InProgressStatus, ""},
+	{"subnet-pool-exhausted", samplecrdv1.ReasonSubnetPoolExhausted, progressing, status.InProgressStatus, ""},
 	{"reference-not-found", samplecrdv1.ReasonReferenceNotFound, progressing, status.InProgressStatus, ""},
 	{"no-credentials", samplecrdv1.ReasonNoCredentials, progressing, status.InProgressStatus, ""},
 	{"authentication-failed", samplecrdv1.ReasonAuthenticationFailed, progressing, status.InProgressStatus, ""},
