@@ -167,7 +167,7 @@ func (r *Rules) Judge(h *History, process string, reads Reads, d *Deed) string {
 		return what + " without an owner"
 	}
 	versions := h.Since(reads, types.UID(d.UID))
-	if d.Kind == RemovesRoutes { // a later sync puts back what the spec declares
+	if d.Kind == RemovesRoutes || d.Kind == Allocates { // a later sync puts that right
 		versions = h.all(types.UID(d.UID))
 	}
 	if len(versions) == 0 {

@@ -42,6 +42,7 @@ var kinds = map[string]struct {
 	"delete":              {6, (*World).delete},
 	"create again":        {3, (*World).recreate},
 	"change the subnet":   {8, editSpec(changeSubnet)},
+	"change the pool":     {8, editSpec(changePool)},
 	"change the gateway":  {8, editSpec(changeGateway)},
 	"change fields":       {8, editSpec(changeFields)},
 	"change the router":   {12, editSpec(changeRouter)},
@@ -347,8 +348,23 @@ func changeSubnet(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 		fmt.Sprintf("10.%d.0.0/24", i), fmt.Sprintf("10.%d.0.0/20", i), fmt.Sprintf("10.%d.0.0/25", i), fmt.Sprintf("10.%d.16.0/24", i),
 		fmt.Sprintf("fd00:%d::/64", i),
 	}
-	n.Spec.CIDR, n.Spec.Gateway, n.Spec.AllocationPools, n.Spec.DNSNameservers = cidrs[r.IntN(len(cidrs))], "", nil, nil
+	n.Spec.CIDR, n.Spec.SubnetPool, n.Spec.Gateway, n.Spec.AllocationPools, n.Spec.DNSNameservers = cidrs[r.IntN(len(cidrs))], nil, "", nil, nil
 	changeGateway(w, s, r, n)
+}
+
+// changePool chooses a subnet pool, and perhaps one more subnet: from the same pool, or of IPv6.
+func changePool(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	pool := []samplecrdv1.NeutronReference{{Name: "team"}, {Name: "team"}, {Name: "spare"}, {ID: w.pools["spare"]}}[r.IntN(4)]
+	from := func() *samplecrdv1.SubnetPoolReference {
+		return &samplecrdv1.SubnetPoolReference{NeutronReference: pool, PrefixLength: int32(24 + r.IntN(2))}
+	}
+	n.Spec.SubnetSpec = samplecrdv1.SubnetSpec{SubnetPool: from(), Gateway: []string{"", "", samplecrdv1.GatewayNone}[r.IntN(3)]}
+	n.Spec.AdditionalSubnets = [][]samplecrdv1.AdditionalSubnet{
+		nil,
+		{{Name: "b", SubnetSpec: samplecrdv1.SubnetSpec{SubnetPool: from()}}},
+		{{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd01:%d::/64", s.index), Gateway: fmt.Sprintf("fd01:%d::1", s.index)}}},
+	}[r.IntN(3)]
+	makeConsistent(n)
 }
 
 // at returns the address of the first subnet that ends with that byte.
@@ -361,13 +377,21 @@ func at(n *samplecrdv1.Network, last int) string {
 	return fmt.Sprintf("%d.%d.%d.%d", a, b, c, last)
 }
 
-func changeGateway(_ *World, _ *slot, r *rand.Rand, n *samplecrdv1.Network) {
+func changeGateway(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
+	if n.Spec.SubnetPool != nil {
+		changePool(w, s, r, n)
+		return
+	}
 	n.Spec.Gateway = []string{"", "", samplecrdv1.GatewayNone, at(n, 9), at(n, 8)}[r.IntN(5)]
 	makeConsistent(n)
 }
 
-// makeConsistent chooses a gateway if there is a router, and next hops in the subnets that there are.
+// makeConsistent chooses a gateway if there is a router, and next hops in the subnets that there are. All subnets of IPv4 are from one
+// pool, or none is.
 func makeConsistent(n *samplecrdv1.Network) {
+	n.Spec.AdditionalSubnets = slices.DeleteFunc(n.Spec.AdditionalSubnets, func(s samplecrdv1.AdditionalSubnet) bool {
+		return s.Name == "b" && (n.Spec.SubnetPool == nil) != (s.SubnetPool == nil)
+	})
 	if n.Spec.Router != nil && n.Spec.Gateway == samplecrdv1.GatewayNone {
 		n.Spec.Gateway = ""
 	}
@@ -397,6 +421,9 @@ func routesTo(n *samplecrdv1.Network, destinations ...int) []samplecrdv1.HostRou
 		} else if to < 90 {
 			through = &samplecrdv1.Network{Spec: samplecrdv1.NetworkSpec{SubnetSpec: n.Spec.AdditionalSubnets[0].SubnetSpec}}
 		}
+		if through.Spec.SubnetPool != nil {
+			continue // nobody knows its addresses
+		}
 		destination := fmt.Sprintf("10.%d.0.0/16", to)
 		if through.Spec.CIDR[0] == 'f' {
 			destination = fmt.Sprintf("fd%d::/64", to)
@@ -408,7 +435,11 @@ func routesTo(n *samplecrdv1.Network, destinations ...int) []samplecrdv1.HostRou
 
 func changeFields(_ *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 	address := func(last int) samplecrdv1.IPAddress { return samplecrdv1.IPAddress(at(n, last)) }
-	switch r.IntN(6) {
+	what := r.IntN(6)
+	if n.Spec.SubnetPool != nil && what < 2 {
+		what += 2
+	}
+	switch what {
 	case 0:
 		n.Spec.DNSNameservers = [][]samplecrdv1.IPAddress{nil, {address(100)}, {address(101), address(100)}}[r.IntN(3)]
 	case 1:

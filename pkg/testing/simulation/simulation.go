@@ -88,8 +88,8 @@ type shared struct {
 	began    time.Time
 	seed     uint64
 
-	// externals and gates are the IDs of the external networks, and of the routers that Networks may name.
-	externals, gates map[string]string
+	// externals, gates and pools are the IDs of the external networks, the routers and the subnet pools that Networks may name.
+	externals, gates, pools map[string]string
 	// strange has the IDs of all that no controller may change.
 	strange            sync.Map
 	removed            map[string]bool // networks, by hand
@@ -116,7 +116,7 @@ type shared struct {
 func Run(seed uint64, plan []Act, program Program) (violations, journal []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{},
-		externals: map[string]string{}, gates: map[string]string{}, rolled: map[string]int{}}
+		externals: map[string]string{}, gates: map[string]string{}, pools: map[string]string{}, rolled: map[string]int{}}
 	common.cloud = newCloud(common)
 	w := newWorld(common, 1, Cluster)
 	if hasTwins(seed) {
@@ -168,6 +168,11 @@ func (w *World) furnish() {
 	}
 	for _, name := range []string{"gate", "gate2"} {
 		w.gates[name] = w.own("router", object{"name": name, "external_gateway_info": object{"network_id": w.externals["public"]}})
+	}
+	for name, prefix := range map[string]string{"team": "10.200.0.0/16", "spare": "10.201.0.0/16"} {
+		var pool struct{ SubnetPool struct{ ID string } }
+		_ = w.cloud.byAdmin("POST", "subnetpools", object{"subnetpool": object{"name": name, "prefixes": []string{prefix}, "shared": true}}, &pool)
+		w.pools[name] = pool.SubnetPool.ID
 	}
 	for number, c := range w.clusters() {
 		for i := range slots {
