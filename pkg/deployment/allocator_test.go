@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -187,6 +188,80 @@ func TestAutoKeepsItsBlock(t *testing.T) {
 	}
 	if events := f.takeEvents(); slices.Contains(events, samplecrdv1.EventNoCIDRPool) {
 		t.Errorf("events: %v", events)
+	}
+}
+
+func TestAutoTakesARangeFromASubnetPool(t *testing.T) {
+	f := newFixture(t, "", 24)
+	restart := func(cidrPool, subnetPool string, bits int) func() {
+		return func() {
+			f.options.CIDRPool, f.options.SubnetPool, f.options.CIDRPrefixLength = netip.Prefix{}, subnetPool, bits
+			if cidrPool != "" {
+				f.options.CIDRPool = netip.MustParsePrefix(cidrPool)
+			}
+			f.start()
+		}
+	}
+	pooled := func(name string, bits int32) samplecrdv1.SubnetSpec {
+		return samplecrdv1.SubnetSpec{SubnetPool: fromPool(name, bits)}
+	}
+	block := func(cidr string) samplecrdv1.SubnetSpec { return samplecrdv1.SubnetSpec{CIDR: cidr} }
+	create, patch := []string{"create networks"}, []string{"get deployments", "patch networks"}
+	restart("", "shared", 24)()
+	f.deploy("web", "auto", "-")
+	for _, step := range []struct {
+		what     string
+		do       func()
+		want     samplecrdv1.SubnetSpec
+		requests []string
+		event    string
+	}{
+		{"a new Network", func() {}, pooled("shared", 24), create, "NetworkCreated Created Network web, /24 from subnet pool shared"},
+		{"another subnet pool is for new Networks", restart("", "another", 26), pooled("shared", 24), nil, ""},
+		{"so is a CIDR pool", restart("10.0.0.0/16", "", 24), pooled("shared", 24), nil, ""},
+		{"no pool", restart("", "", 24), pooled("shared", 24), nil, ""},
+		{"an edit of the subnet pool stays", func() { f.edit(func(n *samplecrdv1.Network) { n.Spec.SubnetPool = fromPool("mine", 28) }) }, pooled("mine", 28), nil, ""},
+		{"auto becomes explicit", func() { f.annotate("10.7.0.0/24", "-") }, block("10.7.0.0/24"), patch, "NetworkUpdated Updated Network web: cidr 10.7.0.0/24"},
+		{"explicit becomes auto without a pool", func() { f.annotate("auto", "-") }, block("10.7.0.0/24"), nil,
+			"NoCIDRPool The controller has no pool: start it with -deployment-cidr-pool or -deployment-subnet-pool"},
+		{"now there is a subnet pool", restart("", "another", 26), pooled("another", 26), patch, "NetworkUpdated Updated Network web: cidr /26 from subnet pool another"},
+		{"an edit sets a CIDR", func() {
+			f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR, n.Spec.SubnetPool = "10.8.0.0/24", nil })
+		}, pooled("another", 26), patch, "NetworkUpdated Updated Network web: cidr /26 from subnet pool another"},
+		{"explicit again", func() { f.annotate("10.0.9.0/24", "-") }, block("10.0.9.0/24"), patch, "NetworkUpdated"},
+		{"auto with a CIDR pool", func() { restart("10.0.0.0/16", "", 24)(); f.annotate("auto", "-") }, block("10.0.9.0/24"), append([]string{"list networks"}, patch...), "NetworkUpdated"},
+		{"an allocated block is kept", restart("", "shared", 24), block("10.0.9.0/24"), nil, ""},
+		{"also after an edit", func() {
+			f.edit(func(n *samplecrdv1.Network) { n.Spec.CIDR, n.Spec.SubnetPool = "", fromPool("mine", 28) })
+		}, block("10.0.9.0/24"), patch, "NetworkUpdated Updated Network web: cidr 10.0.9.0/24"},
+	} {
+		step.do()
+		f.takeJournal()
+		f.mustSync()
+		if diff := cmp.Diff(samplecrdv1.NetworkSpec{SubnetSpec: step.want}, f.get("web").Spec); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", step.what, diff)
+		}
+		if diff := cmp.Diff(step.requests, f.takeJournal()); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", step.what, diff)
+		}
+		if allocated := f.get("web").Annotations[samplecrdv1.AnnotationAllocatedCIDR]; allocated != "" && allocated != step.want.CIDR {
+			t.Errorf("%s: %s is recorded as allocated", step.what, allocated)
+		}
+		if event := f.nextEvent(); !strings.Contains(event, step.event) || (event == "") != (step.event == "") {
+			t.Errorf("%s: got the event %q", step.what, event)
+		}
+		f.mustSync()
+		f.expectJournal()
+	}
+}
+
+// nextEvent returns the text of the next event, or "".
+func (f *fixture) nextEvent() string {
+	select {
+	case text := <-f.events.Events:
+		return text
+	default:
+		return ""
 	}
 }
 

@@ -50,7 +50,10 @@ type Options struct {
 	Namespace string
 	// CIDRPool is the pool of NetworkCIDRAuto. The zero Prefix means that there is no pool.
 	CIDRPool netip.Prefix
-	// CIDRPrefixLength is the prefix length of the pool's blocks.
+	// SubnetPool is the name or the ID of the subnet pool in Neutron that takes the place of
+	// CIDRPool. Empty means that there is none.
+	SubnetPool string
+	// CIDRPrefixLength is the prefix length of the blocks of CIDRPool or SubnetPool.
 	CIDRPrefixLength int
 	// Retry configures the delays between retries.
 	Retry retry.Options
@@ -74,8 +77,10 @@ type Controller struct {
 	// queue has the names of the Deployments to sync.
 	queue     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	allocator *allocator
-	recorder  record.EventRecorder
-	fence     func() // optional
+	// subnetPool is that of NetworkCIDRAuto. If it is nil, the allocator chooses the blocks.
+	subnetPool *samplecrdv1.SubnetPoolReference
+	recorder   record.EventRecorder
+	fence      func() // optional
 
 	mu sync.Mutex
 	// lastEvents has the last event that says why a Deployment has no Network, or an old one.
@@ -115,6 +120,7 @@ func NewController(kube kubernetes.Interface, client clientset.Interface, deploy
 			reserved:     map[cache.ObjectName]netip.Prefix{},
 			waiting:      map[cache.ObjectName]bool{},
 		},
+		subnetPool: subnetPool(options.SubnetPool, options.CIDRPrefixLength),
 		recorder:   recorder,
 		fence:      options.Fence,
 		lastEvents: map[cache.ObjectName]recordedEvent{},
@@ -414,6 +420,9 @@ func (c *Controller) reconcile(ctx context.Context, d *appsv1.Deployment, networ
 		}
 	}
 	if desired.auto {
+		desired.cidr, desired.subnetPool = chooseRange(network, c.subnetPool)
+	}
+	if desired.cidr == "" && desired.subnetPool == nil {
 		if desired.cidr, err = c.allocate(ctx, d, network); desired.cidr == "" {
 			return err
 		}
@@ -424,18 +433,13 @@ func (c *Controller) reconcile(ctx context.Context, d *appsv1.Deployment, networ
 	return c.updateIfNeeded(ctx, d, network, desired)
 }
 
-// allocate returns the block that the Network has, or a new block of the pool. It returns ""
-// if there is none.
+// allocate returns a block of the CIDR pool. It returns "" if there is none.
 func (c *Controller) allocate(ctx context.Context, d *appsv1.Deployment, network *samplecrdv1.Network) (string, error) {
-	allocated, preferred := existingBlock(network)
-	if allocated != "" {
-		return allocated, nil
-	}
-	block, err := c.allocator.allocate(ctx, cache.MetaObjectToName(d), preferred)
+	block, err := c.allocator.allocate(ctx, cache.MetaObjectToName(d), preferredBlock(network))
 	switch {
 	case errors.Is(err, errNoPool):
 		c.recordOnce(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventNoCIDRPool,
-			"The controller has no CIDR pool: start it with -deployment-cidr-pool, or use a CIDR instead of " + samplecrdv1.NetworkCIDRAuto})
+			"The controller has no pool: start it with -deployment-cidr-pool or -deployment-subnet-pool, or use a CIDR instead of " + samplecrdv1.NetworkCIDRAuto})
 		return "", nil
 	case errors.Is(err, errExhausted):
 		c.recordOnce(ctx, d, event{corev1.EventTypeWarning, samplecrdv1.EventCIDRPoolExhausted,
@@ -463,7 +467,7 @@ func (c *Controller) create(ctx context.Context, d *appsv1.Deployment, desired r
 	if err != nil {
 		return c.handleWriteError(ctx, d, fmt.Errorf("create the Network: %w", err))
 	}
-	c.recordDone(ctx, d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, network.Spec.CIDR)
+	c.recordDone(ctx, d, samplecrdv1.EventNetworkCreated, "Created Network %s, %s", network.Name, desired.rangeText())
 	return nil
 }
 
@@ -494,7 +498,7 @@ func (c *Controller) updateIfNeeded(ctx context.Context, d *appsv1.Deployment, n
 		return c.handleWriteError(ctx, d, fmt.Errorf("update the Network: %w", err))
 	}
 	if !metav1.IsControlledBy(network, d) {
-		c.recordDone(ctx, d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, desired.cidr)
+		c.recordDone(ctx, d, samplecrdv1.EventNetworkAdopted, "Adopted Network %s, %s", network.Name, desired.rangeText())
 		return nil
 	}
 	c.recordDone(ctx, d, samplecrdv1.EventNetworkUpdated, "Updated Network %s: %s", network.Name, describeChanges(patch, desired))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -167,6 +168,10 @@ func TestAdoption(t *testing.T) {
 			labelled(n)
 			n.Annotations = map[string]string{samplecrdv1.AnnotationAllocatedCIDR: "10.1.0.0/24"}
 		}, "192.168.0.0/16", "auto", "10.1.0.0/24"},
+		{"a subnet pool is replaced by a CIDR", func(n *samplecrdv1.Network) {
+			labelled(n)
+			n.Spec.CIDR, n.Spec.SubnetPool = "", fromPool("shared", 24)
+		}, "", "10.2.0.0/24", "10.2.0.0/24"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -184,6 +189,22 @@ func TestAdoption(t *testing.T) {
 			f.expectJournal()
 		})
 	}
+}
+
+func TestAdoptionKeepsASubnetPool(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/16", 24)
+	f.stray("web", "", labelled, func(n *samplecrdv1.Network) { n.Spec.SubnetPool = fromPool("old", 26) })
+	d := f.deploy("web", "auto", "-")
+	f.mustSync()
+	if event := f.nextEvent(); !strings.Contains(event, "NetworkAdopted Adopted Network web, /26 from subnet pool old") {
+		t.Errorf("got the event %q", event)
+	}
+	if n := f.get("web"); n.Spec.CIDR != "" || gocmp.Diff(fromPool("old", 26), n.Spec.SubnetPool) != "" || !metav1.IsControlledBy(n, d) {
+		t.Errorf("got %+v", n)
+	}
+	f.takeJournal()
+	f.mustSync()
+	f.expectJournal()
 }
 
 func TestANetworkOfAnotherOwnerIsReportedOnceForEachCauseAndNotChanged(t *testing.T) {

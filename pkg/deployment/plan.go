@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,10 +47,12 @@ func sameRequest(a, b *appsv1.Deployment) bool {
 
 // request is the Network that the annotations of a Deployment request.
 type request struct {
-	// auto requests a block of the pool. cidr is empty until the block is allocated.
-	auto    bool
-	cidr    string
-	gateway string
+	// auto requests a range: a block of the CIDR pool, or one that Neutron takes from a subnet
+	// pool. cidr and subnetPool are empty until one of them is chosen.
+	auto       bool
+	cidr       string
+	subnetPool *samplecrdv1.SubnetPoolReference
+	gateway    string
 	// templateName is the name of the Network to take over from. It is empty if there is none.
 	templateName string
 	// template is that Network. It is nil until it is read.
@@ -86,6 +89,14 @@ func parse(annotations map[string]string) (request, error) {
 	return r, nil
 }
 
+// rangeText describes the addresses of the Network to users.
+func (r request) rangeText() string {
+	if p := r.subnetPool; p != nil {
+		return fmt.Sprintf("/%d from subnet pool %s", p.PrefixLength, cmp.Or(p.Name, p.ID))
+	}
+	return r.cidr
+}
+
 // quote returns the value of an annotation in quotes. It cuts a long value.
 func quote(value string) string {
 	const maxLength = 64
@@ -113,9 +124,9 @@ func newNetwork(d *appsv1.Deployment, r request) *samplecrdv1.Network {
 			Labels:          map[string]string{samplecrdv1.LabelDeployment: labelValue(d.Name)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, deploymentKind)},
 		},
-		Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: r.cidr, Gateway: r.gateway}},
+		Spec: samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: r.cidr, SubnetPool: r.subnetPool, Gateway: r.gateway}},
 	}
-	if r.auto {
+	if r.auto && r.cidr != "" {
 		metav1.SetMetaDataAnnotation(&network.ObjectMeta, samplecrdv1.AnnotationAllocatedCIDR, r.cidr)
 	}
 	if r.template != nil {
@@ -158,11 +169,11 @@ func patchFor(network *samplecrdv1.Network, d *appsv1.Deployment, r request) (ma
 var writtenAnnotations = []string{samplecrdv1.AnnotationAllocatedCIDR, samplecrdv1.AnnotationAppliedTemplate}
 
 // desiredSpec returns the spec of a Network with the changes that follow from the request.
-// Without a template the fields beside cidr and gateway stay as users set them, except that
-// they are cleared once after a template.
+// Without a template the fields beside cidr, subnetPool and gateway stay as users set them,
+// except that they are cleared once after a template.
 func desiredSpec(network *samplecrdv1.Network, r request) *samplecrdv1.NetworkSpec {
 	spec := network.Spec.DeepCopy()
-	spec.CIDR, spec.Gateway = r.cidr, r.gateway
+	spec.CIDR, spec.SubnetPool, spec.Gateway = r.cidr, r.subnetPool, r.gateway
 	switch {
 	case r.template != nil:
 		takeOver(spec, &r.template.Spec)
@@ -196,8 +207,10 @@ func describeChanges(patch map[string]any, r request) string {
 	spec, _ := patch["spec"].(map[string]any)
 	for _, field := range slices.Sorted(maps.Keys(spec)) {
 		switch field {
-		case "cidr":
-			all = append(all, "cidr "+r.cidr)
+		case "cidr", "subnetPool":
+			if spec[field] != nil { // if one comes, the other one goes
+				all = append(all, "cidr "+r.rangeText())
+			}
 		case "gateway":
 			all = append(all, "gateway "+cmp.Or(r.gateway, "chosen by Neutron"))
 		default:
@@ -222,21 +235,41 @@ func orNull(value string) any {
 	return value
 }
 
-// existingBlock returns the block that a Network has: allocated is the block from the
-// annotation, which the Network keeps. preferred is its spec.cidr, which the Network keeps if
-// it is a block of the pool.
-func existingBlock(network *samplecrdv1.Network) (allocated string, preferred netip.Prefix) {
+// chooseRange returns the block or the subnet pool for a request for auto: the block from the
+// annotation of the Network, or its subnet pool, which the Network keeps, or else the given pool.
+// It returns neither if the allocator has to choose a block.
+func chooseRange(network *samplecrdv1.Network, pool *samplecrdv1.SubnetPoolReference) (block string, _ *samplecrdv1.SubnetPoolReference) {
 	if network == nil {
-		return "", netip.Prefix{}
+		return "", pool
 	}
-	allocated = network.Annotations[samplecrdv1.AnnotationAllocatedCIDR]
-	if _, err := netip.ParsePrefix(allocated); err != nil {
-		allocated = ""
+	allocated := network.Annotations[samplecrdv1.AnnotationAllocatedCIDR]
+	if _, err := netip.ParsePrefix(allocated); err == nil {
+		return allocated, nil
 	}
-	if cidr, err := netip.ParsePrefix(network.Spec.CIDR); err == nil {
-		preferred = cidr.Masked()
+	return "", cmp.Or(network.Spec.SubnetPool, pool)
+}
+
+// preferredBlock returns the spec.cidr of a Network, which the Network keeps if it is a block of
+// the CIDR pool.
+func preferredBlock(network *samplecrdv1.Network) netip.Prefix {
+	if network == nil {
+		return netip.Prefix{}
 	}
-	return allocated, preferred
+	cidr, _ := netip.ParsePrefix(network.Spec.CIDR)
+	return cidr.Masked()
+}
+
+// subnetPool returns the reference to the subnet pool with that name or ID. A UUID is an ID. It
+// returns nil if there is none.
+func subnetPool(nameOrID string, prefixLength int) *samplecrdv1.SubnetPoolReference {
+	if nameOrID == "" {
+		return nil
+	}
+	pool := samplecrdv1.NeutronReference{Name: nameOrID}
+	if id, err := uuid.Parse(nameOrID); err == nil && id.String() == nameOrID {
+		pool = samplecrdv1.NeutronReference{ID: nameOrID}
+	}
+	return &samplecrdv1.SubnetPoolReference{NeutronReference: pool, PrefixLength: int32(prefixLength)}
 }
 
 // event is an event to record on a Deployment.

@@ -134,6 +134,66 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// fromPool returns a reference to the subnet pool of that name.
+func fromPool(name string, prefixLength int32) *samplecrdv1.SubnetPoolReference {
+	return &samplecrdv1.SubnetPoolReference{NeutronReference: samplecrdv1.NeutronReference{Name: name}, PrefixLength: prefixLength}
+}
+
+func TestChooseRange(t *testing.T) {
+	shared, old := fromPool("shared", 24), fromPool("old", 26)
+	with := func(cidr string, pool *samplecrdv1.SubnetPoolReference, allocated string) *samplecrdv1.Network {
+		return &samplecrdv1.Network{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{samplecrdv1.AnnotationAllocatedCIDR: allocated}},
+			Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, SubnetPool: pool}},
+		}
+	}
+	tests := []struct {
+		name     string
+		network  *samplecrdv1.Network
+		flag     *samplecrdv1.SubnetPoolReference
+		block    string
+		wantPool *samplecrdv1.SubnetPoolReference
+	}{
+		{"no Network, and no subnet pool", nil, nil, "", nil},
+		{"no Network", nil, shared, "", shared},
+		{"an allocated block is kept", with("10.0.0.0/24", nil, "10.0.0.0/24"), shared, "10.0.0.0/24", nil},
+		{"it is kept after an edit of the CIDR", with("10.0.9.0/24", nil, "10.0.0.0/24"), shared, "10.0.0.0/24", nil},
+		{"it is kept after an edit that names a subnet pool", with("", old, "10.0.0.0/24"), shared, "10.0.0.0/24", nil},
+		{"a block that is none", with("10.0.0.0/24", nil, "x"), shared, "", shared},
+		{"another subnet pool is kept", with("", old, ""), shared, "", old},
+		{"a subnet pool is kept if the flag is gone", with("", old, ""), nil, "", old},
+		{"a CIDR that was not allocated", with("10.0.0.0/24", nil, ""), shared, "", shared},
+		{"a CIDR that was not allocated, and no subnet pool", with("10.0.0.0/24", nil, ""), nil, "", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if block, pool := chooseRange(tt.network, tt.flag); block != tt.block || pool != tt.wantPool {
+				t.Errorf("got %q, %+v, want %q, %+v", block, pool, tt.block, tt.wantPool)
+			}
+		})
+	}
+}
+
+func TestASubnetPoolIsNamedByItsNameOrID(t *testing.T) {
+	const id = "0aca7b50-0c3a-4bdd-9a2b-2ac1d1f7c0de"
+	for _, tt := range []struct {
+		value string
+		want  samplecrdv1.NeutronReference
+	}{
+		{"shared", samplecrdv1.NeutronReference{Name: "shared"}},
+		{id, samplecrdv1.NeutronReference{ID: id}},
+		{"{" + id + "}", samplecrdv1.NeutronReference{Name: "{" + id + "}"}}, // Parse accepts it, Neutron does not
+	} {
+		want := &samplecrdv1.SubnetPoolReference{NeutronReference: tt.want, PrefixLength: 26}
+		if diff := cmp.Diff(want, subnetPool(tt.value, 26)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", tt.value, diff)
+		}
+	}
+	if got := subnetPool("", 26); got != nil {
+		t.Errorf("got %+v without a name", got)
+	}
+}
+
 func TestEveryDeploymentNameHasItsOwnLabelValue(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{

@@ -28,18 +28,19 @@ func templatesOf(d *appsv1.Deployment) []string {
 // takeOver sets the fields of the spec that follow a template. The other fields stay as they
 // are: they can be in only one Network, or cannot change. The fields of the subnet depend on
 // spec.CIDR: entries of the other IP family are left out, as well as routes over a next hop in
-// the template's subnet.
+// the template's subnet. With a subnet pool the range is not known, nor its IP family: all DNS
+// servers are taken over, and no routes.
 func takeOver(spec, template *samplecrdv1.NetworkSpec) {
 	template = template.DeepCopy()
 	spec.DNSNameservers = slices.DeleteFunc(template.DNSNameservers, func(server samplecrdv1.IPAddress) bool {
-		return !sameFamily(string(server), spec.CIDR)
+		return spec.SubnetPool == nil && !sameFamily(string(server), spec.CIDR)
 	})
 	spec.HostRoutes = slices.DeleteFunc(template.HostRoutes, func(route samplecrdv1.HostRoute) bool {
 		return !sameFamily(string(route.NextHop), spec.CIDR) || contains(template.CIDR, string(route.NextHop))
 	})
 	spec.EnableDHCP = template.EnableDHCP
 	spec.IPv6 = template.IPv6
-	if !sameFamily("::", spec.CIDR) {
+	if !sameFamily("::", spec.CIDR) && (spec.SubnetPool == nil || spec.SubnetPool.PrefixLength != 64) {
 		spec.IPv6 = nil
 	}
 	spec.Router = routerOf(spec.Router, template.Router)

@@ -26,6 +26,7 @@ func fullSpec() samplecrdv1.NetworkSpec {
 	return samplecrdv1.NetworkSpec{
 		SubnetSpec: samplecrdv1.SubnetSpec{
 			CIDR:            "10.9.0.0/24",
+			SubnetPool:      fromPool("old", 24),
 			Gateway:         "10.9.0.1",
 			DNSNameservers:  []samplecrdv1.IPAddress{"192.0.2.53", "2001:db8::53", "192.0.2.54"},
 			AllocationPools: []samplecrdv1.AllocationPool{{Start: "10.9.0.100", End: "10.9.0.200"}},
@@ -70,25 +71,38 @@ func TestNewNetworkTakesOverFromTheTemplate(t *testing.T) {
 	router, mtu := &samplecrdv1.RouterSpec{ExternalNetwork: &samplecrdv1.NeutronReference{Name: "public"}}, new(int32(1400))
 	credentials := &samplecrdv1.CloudCredentialsReference{SecretName: "team-cloud", CloudName: "mycloud"}
 	tests := []struct {
-		name, cidr, gateway string
-		want                samplecrdv1.SubnetSpec
+		name    string
+		request request
+		want    samplecrdv1.SubnetSpec
 	}{
-		{"IPv4", "10.1.0.0/24", "10.1.0.9", samplecrdv1.SubnetSpec{
+		{"IPv4", request{cidr: "10.1.0.0/24", gateway: "10.1.0.9"}, samplecrdv1.SubnetSpec{
 			CIDR: "10.1.0.0/24", Gateway: "10.1.0.9", EnableDHCP: new(false),
 			DNSNameservers: []samplecrdv1.IPAddress{"192.0.2.53", "192.0.2.54"},
 			HostRoutes:     []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: "192.0.2.1"}},
 		}},
-		{"IPv6", "fd00:1::/64", "", samplecrdv1.SubnetSpec{
+		{"IPv6", request{cidr: "fd00:1::/64"}, samplecrdv1.SubnetSpec{
 			CIDR: "fd00:1::/64", EnableDHCP: new(false),
 			DNSNameservers: []samplecrdv1.IPAddress{"2001:db8::53"},
 			HostRoutes:     []samplecrdv1.HostRoute{{Destination: "2001:db8:1::/48", NextHop: "2001:db8::1"}},
+			IPv6:           &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC},
+		}},
+		{"a subnet pool, whose IP family is not known", request{auto: true, subnetPool: fromPool("shared", 24), gateway: "None"}, samplecrdv1.SubnetSpec{
+			SubnetPool: fromPool("shared", 24), Gateway: "None", EnableDHCP: new(false),
+			DNSNameservers: []samplecrdv1.IPAddress{"192.0.2.53", "2001:db8::53", "192.0.2.54"},
+			HostRoutes:     []samplecrdv1.HostRoute{},
+		}},
+		{"a subnet pool, with the prefix length that IPv6 modes need", request{auto: true, subnetPool: fromPool("shared", 64)}, samplecrdv1.SubnetSpec{
+			SubnetPool: fromPool("shared", 64), EnableDHCP: new(false),
+			DNSNameservers: []samplecrdv1.IPAddress{"192.0.2.53", "2001:db8::53", "192.0.2.54"},
+			HostRoutes:     []samplecrdv1.HostRoute{},
 			IPv6:           &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC},
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			template := aTemplate()
-			n := newNetwork(aDeployment(""), from(template, tt.cidr, tt.gateway))
+			tt.request.templateName, tt.request.template = template.Name, template
+			n := newNetwork(aDeployment(""), tt.request)
 			want := samplecrdv1.NetworkSpec{
 				SubnetSpec: tt.want, Router: router, MTU: mtu, PortSecurityEnabled: new(true), DNSDomain: "team.example.org.",
 				Tags: []samplecrdv1.Tag{"team-a"}, Shared: true, SharedWith: []samplecrdv1.Share{{ProjectID: "p"}}, CloudCredentialsRef: credentials,
@@ -134,7 +148,7 @@ func TestRoutesOfTheRouterAreNotTakenOver(t *testing.T) {
 func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 	const takenOver, stays = true, false
 	decisions := map[string]bool{
-		"CIDR": stays, "Gateway": stays, "AllocationPools": stays, "AdditionalSubnets": stays, "External": stays, "Provider": stays, "AvailabilityZoneHints": stays,
+		"CIDR": stays, "SubnetPool": stays, "Gateway": stays, "AllocationPools": stays, "AdditionalSubnets": stays, "External": stays, "Provider": stays, "AvailabilityZoneHints": stays,
 		"CloudCredentialsRef": stays, "DeletionPolicy": stays, "Import": stays, "ManagementPolicy": stays,
 		"DNSNameservers": takenOver, "HostRoutes": takenOver, "EnableDHCP": takenOver, "IPv6": takenOver, "Router": takenOver, "MTU": takenOver,
 		"PortSecurityEnabled": takenOver, "DNSDomain": takenOver, "Tags": takenOver, "Shared": takenOver, "SharedWith": takenOver,
@@ -166,6 +180,7 @@ func TestEveryFieldIsTakenOverOrStays(t *testing.T) {
 
 func TestPatchFor(t *testing.T) {
 	fixed, auto := request{cidr: "10.1.0.0/24", gateway: "10.1.0.9"}, request{auto: true, cidr: "10.1.0.0/24"}
+	pooled := request{auto: true, subnetPool: fromPool("shared", 24)}
 	follows := from(aTemplate(), "10.1.0.0/24", "")
 	without := request{cidr: "10.1.0.0/24"}
 	existing := aTemplate(func(n *samplecrdv1.Network) {
@@ -201,6 +216,15 @@ func TestPatchFor(t *testing.T) {
 			map[string]any{"annotations": map[string]any{samplecrdv1.AnnotationAllocatedCIDR: nil}}, map[string]any{}, "labels and annotations"},
 		{"explicit becomes auto", aNetwork(without), auto,
 			map[string]any{"annotations": map[string]any{samplecrdv1.AnnotationAllocatedCIDR: "10.1.0.0/24"}}, map[string]any{}, "labels and annotations"},
+		{"in order, from a subnet pool", aNetwork(pooled), pooled, nil, nil, ""},
+		{"explicit becomes a subnet pool", aNetwork(fixed), pooled, nil,
+			map[string]any{"cidr": nil, "gateway": nil, "subnetPool": map[string]any{"name": "shared", "prefixLength": 24}},
+			"gateway chosen by Neutron, cidr /24 from subnet pool shared"},
+		{"a subnet pool becomes explicit", aNetwork(pooled), fixed, nil,
+			map[string]any{"cidr": "10.1.0.0/24", "gateway": "10.1.0.9", "subnetPool": nil}, "cidr 10.1.0.0/24, gateway 10.1.0.9"},
+		{"an edit replaced the allocated block by a subnet pool", aNetwork(auto, func(n *samplecrdv1.Network) {
+			n.Spec.CIDR, n.Spec.SubnetPool = "", fromPool("shared", 24)
+		}), auto, nil, map[string]any{"cidr": "10.1.0.0/24", "subnetPool": nil}, "cidr 10.1.0.0/24"},
 
 		{"in order, with a template", aNetwork(follows), follows, nil, nil, ""},
 		{"a field that is taken over was edited", edited(func(s *samplecrdv1.NetworkSpec) { s.DNSNameservers = nil }), follows, nil,
@@ -224,7 +248,10 @@ func TestPatchFor(t *testing.T) {
 			map[string]any{"annotations": map[string]any{samplecrdv1.AnnotationAppliedTemplate: "shared"}}, map[string]any{}, "labels and annotations"},
 		{"no template any more", aNetwork(follows), without, unset, all,
 			"dnsDomain, dnsNameservers, enableDHCP, hostRoutes, mtu, portSecurityEnabled, router, shared, sharedWith, tags removed, because there is no template any more"},
-		{"there was no template", aNetwork(without, func(n *samplecrdv1.Network) { n.Spec = fullSpec(); n.Spec.CIDR, n.Spec.Gateway = "10.1.0.0/24", "" }), without, nil, nil, ""},
+		{"there was no template", aNetwork(without, func(n *samplecrdv1.Network) {
+			n.Spec = fullSpec()
+			n.Spec.CIDR, n.Spec.SubnetPool, n.Spec.Gateway = "10.1.0.0/24", nil, ""
+		}), without, nil, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

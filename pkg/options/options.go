@@ -290,8 +290,9 @@ func (o *Options) addWork(fs *flag.FlagSet) {
 
 func (o *Options) addDeployments(fs *flag.FlagSet) {
 	fs.IntVar(&o.DeploymentWorkers, "deployment-workers", 2, "The `number` of Deployments that are synced at the same time: 0 to 1000. 0 turns this off: Deployments are not watched and their annotations have no effect.")
-	fs.TextVar(&o.Deployments.CIDRPool, "deployment-cidr-pool", netip.Prefix{}, "The `CIDR` from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks. (default none: auto is refused)")
-	fs.IntVar(&o.Deployments.CIDRPrefixLength, "deployment-cidr-prefix-length", 24, "The prefix `length` of each of these blocks, at most 30 (IPv4) or 126 (IPv6).")
+	fs.TextVar(&o.Deployments.CIDRPool, "deployment-cidr-pool", netip.Prefix{}, "The `CIDR` from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks. (default none: auto is refused unless -deployment-subnet-pool is set)")
+	fs.IntVar(&o.Deployments.CIDRPrefixLength, "deployment-cidr-prefix-length", 24, "The prefix `length` of each block of -deployment-cidr-pool or -deployment-subnet-pool, at most 30 (IPv4) or 126 (IPv6).")
+	fs.StringVar(&o.Deployments.SubnetPool, "deployment-subnet-pool", "", "The `name-or-ID` of the subnet pool from which Neutron takes the blocks for the annotation samplecrd.k8s.io/network-cidr: auto, in place of -deployment-cidr-pool. A UUID is an ID. (default none)")
 }
 
 func (o *Options) addOrphans(fs *flag.FlagSet) {
@@ -362,6 +363,8 @@ func (o *Options) validateDeployments() error {
 	longest := pool.Addr().BitLen() - 2
 	return cmp.Or(
 		between("-deployment-workers", o.DeploymentWorkers, 0),
+		check(!pool.IsValid() || o.Deployments.SubnetPool == "", "-deployment-cidr-pool=%s and -deployment-subnet-pool=%s exclude each other: set only one of them", pool, o.Deployments.SubnetPool),
+		check(o.Deployments.SubnetPool == "" || 1 <= length && length <= 126, "-deployment-cidr-prefix-length=%d: must be between 1 and 126 with -deployment-subnet-pool=%s", length, o.Deployments.SubnetPool),
 		check(!pool.IsValid() || pool.Bits() <= length && length <= longest, "-deployment-cidr-prefix-length=%d: must be between %d and %d with -deployment-cidr-pool=%s", length, pool.Bits(), longest, pool),
 	)
 }

@@ -40,7 +40,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 	args := strings.Fields(`-kubeconfig=a --master b -namespace=c --cluster-id=d -kube-api-qps=1.5 -kube-api-burst 2
 		-cloud=e -resync=3s -neutron-timeout=4s -neutron-qps=5.5 -neutron-burst=6
 		-workers=7 -neutron-connections=18 -retry-base-delay=8s -retry-max-delay=9s -retry-qps=10.5 -retry-burst=11 --version -v=4
-		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13
+		-deployment-workers=12 -deployment-cidr-pool=10.0.0.0/8 -deployment-cidr-prefix-length 13 -deployment-subnet-pool o
 		-delete-orphans -bind-address=:14 -tls-cert-file=f -tls-private-key-file=g -serve-authorized=false -token-audience=l
 		-leader-elect=true -leader-elect-lease-duration=15m -leader-elect-renew-deadline 16s -leader-elect-retry-period=17s
 		-leader-elect-resource-name=h -leader-elect-resource-namespace=i -profiling -logging-format=json -allowed-auth-urls=https://j -denied-cidrs=10.96.0.0/12,fd00::/64
@@ -62,7 +62,7 @@ func TestEachFlagSetsItsOption(t *testing.T) {
 		Kubernetes:    kubeclient.Options{Kubeconfig: "a", Master: "b", ClusterID: "d", QPS: 1.5, Burst: 2},
 		Neutron:       neutron.ClientOptions{Timeout: 4 * time.Second, Connections: 18, QPS: 5.5, Burst: 6},
 		Retry:         retry.Options{BaseDelay: 8 * time.Second, MaxDelay: 9 * time.Second, QPS: 10.5, Burst: 11},
-		Deployments:   deployment.Options{CIDRPool: netip.MustParsePrefix("10.0.0.0/8"), CIDRPrefixLength: 13},
+		Deployments:   deployment.Options{CIDRPool: netip.MustParsePrefix("10.0.0.0/8"), CIDRPrefixLength: 13, SubnetPool: "o"},
 		DeleteOrphans: orphans.RemoveFew,
 		Serving:       serving.Options{Address: ":14", CertFile: "f", KeyFile: "g", Authorized: "false", Audience: "l"},
 		LeaderElect:   "true", Profiling: true, Logging: logging.Options{Format: "json"},
@@ -122,7 +122,13 @@ func TestValidate(t *testing.T) {
 		{"blocks that are too small for DHCP", []string{"-deployment-cidr-pool=10.0.0.0/8", "-deployment-cidr-prefix-length=31"}, "between 8 and 30"},
 		{"a pool of IPv6", []string{"-deployment-cidr-pool=fd00::/48", "-deployment-cidr-prefix-length=64"}, ""},
 		{"a pool of IPv6 with blocks of IPv4", []string{"-deployment-cidr-pool=fd00::/48"}, "between 48 and 126"},
-		{"a size without a pool", []string{"-deployment-cidr-prefix-length=99"}, ""},
+		{"a size without a pool", []string{"-deployment-cidr-prefix-length=999"}, ""},
+		{"a subnet pool", []string{"-deployment-subnet-pool=a"}, ""},
+		{"two pools", []string{"-deployment-subnet-pool=a", "-deployment-cidr-pool=10.0.0.0/8"}, "-deployment-cidr-pool=10.0.0.0/8 and -deployment-subnet-pool=a exclude each other"},
+		{"the largest block", []string{"-deployment-subnet-pool=a", "-deployment-cidr-prefix-length=1"}, ""},
+		{"the smallest blocks of a subnet pool", []string{"-deployment-subnet-pool=a", "-deployment-cidr-prefix-length=126"}, ""},
+		{"blocks of a subnet pool that are too small for DHCP", []string{"-deployment-subnet-pool=a", "-deployment-cidr-prefix-length=127"}, "must be between 1 and 126 with -deployment-subnet-pool=a"},
+		{"a prefix length that is none", []string{"-deployment-subnet-pool=a", "-deployment-cidr-prefix-length=0"}, "-deployment-cidr-prefix-length=0"},
 		{"a certificate with its key", []string{"-tls-cert-file=a", "-tls-private-key-file=b"}, ""},
 		{"a certificate without its key", []string{"-tls-cert-file=a"}, "-tls-private-key-file"},
 		{"a key without its certificate", []string{"-tls-private-key-file=b"}, "-tls-cert-file"},

@@ -38,13 +38,17 @@ const (
 	AnnotationNetworkGateway = "samplecrd.k8s.io/network-gateway"
 	// AnnotationNetworkTemplate on a Deployment names a Network in the same namespace. The
 	// Network of the Deployment takes over its spec, except the fields that only one Network
-	// can have: cidr, gateway, allocationPools, additionalSubnets, external, provider and
-	// deletionPolicy, the host routes with a next hop inside the template's CIDR, and what is
-	// of another IP family than its own CIDR. It follows the changes of the template, except
-	// cloudCredentialsRef, which is taken over when it is created.
+	// can have: cidr, subnetPool, gateway, allocationPools, additionalSubnets, external, provider
+	// and deletionPolicy, the host routes with a next hop inside the template's CIDR, and what is
+	// of another IP family than its own CIDR. With a subnet pool its IP family is not known: it
+	// takes over all DNS servers, and no host routes. It follows the changes of the template,
+	// except cloudCredentialsRef, which is taken over when it is created.
 	AnnotationNetworkTemplate = "samplecrd.k8s.io/network-template"
 	// NetworkCIDRAuto as AnnotationNetworkCIDR requests the lowest block of the controller's
-	// -deployment-cidr-pool that does not overlap with a subnet of another Network.
+	// -deployment-cidr-pool that does not overlap with a subnet of another Network. With
+	// -deployment-subnet-pool, the Network has that pool as its spec.subnetPool instead, and
+	// Neutron chooses the block. Either way, an existing Network keeps its block or its
+	// spec.subnetPool when the flags change.
 	NetworkCIDRAuto = "auto"
 )
 
@@ -54,9 +58,9 @@ const (
 	// characters, it is the first 54, a dash, and eight digits of the name's SHA-256 sum.
 	// A Deployment adopts a Network of its name that has this label and no owner.
 	LabelDeployment = "samplecrd.k8s.io/deployment"
-	// AnnotationAllocatedCIDR is the block that was allocated for NetworkCIDRAuto. The
-	// Network keeps it while the Deployment requests NetworkCIDRAuto, even if the pool
-	// changes.
+	// AnnotationAllocatedCIDR is the block of -deployment-cidr-pool that was allocated for
+	// NetworkCIDRAuto. The Network keeps it while the Deployment requests NetworkCIDRAuto, even
+	// if the pool changes.
 	AnnotationAllocatedCIDR = "samplecrd.k8s.io/allocated-cidr"
 	// AnnotationAppliedTemplate on the Network of a Deployment is the name of its template, see
 	// AnnotationNetworkTemplate. If the Deployment no longer names a template, the controller
@@ -96,8 +100,9 @@ const (
 	// Network: a right is missing, or a quota is used up.
 	EventNetworkRefused = "NetworkRefused"
 	// EventNoCIDRPool is recorded when the Deployment requests NetworkCIDRAuto, but the
-	// controller has no -deployment-cidr-pool.
+	// controller has neither -deployment-cidr-pool nor -deployment-subnet-pool.
 	EventNoCIDRPool = "NoCIDRPool"
-	// EventCIDRPoolExhausted is recorded when no block of the pool is free.
+	// EventCIDRPoolExhausted is recorded when no block of -deployment-cidr-pool is free. If a
+	// subnet pool is exhausted, the Network says so: ReasonSubnetPoolExhausted.
 	EventCIDRPoolExhausted = "CIDRPoolExhausted"
 )
