@@ -19,7 +19,7 @@ var read = map[string][]string{
 		"router:external", "revision_number", "tags", "availability_zone_hints", "port_security_enabled", "dns_domain",
 		"provider:network_type", "provider:physical_network", "provider:segmentation_id"},
 	"subnet": {"id", "name", "description", "project_id", "network_id", "cidr", "ip_version", "gateway_ip", "allocation_pools",
-		"enable_dhcp", "dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "revision_number", "tags"},
+		"enable_dhcp", "dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "subnetpool_id", "revision_number", "tags"},
 	"port": {"id", "name", "description", "project_id", "network_id", "fixed_ips", "device_owner", "device_id", "status",
 		"admin_state_up", "revision_number", "tags"},
 	"router": {"id", "name", "description", "project_id", "tenant_id", "admin_state_up", "status", "external_gateway_info", "routes",
@@ -92,8 +92,8 @@ func (w *run) describeItem(kind string, v any) string {
 			delete(m, name)
 		}
 	}
-	// The database orders these by random IDs.
-	for _, key := range []string{"subnets", "tags", "allocation_pools"} {
+	// The database orders these by random IDs, or as text.
+	for _, key := range []string{"subnets", "tags", "allocation_pools", "prefixes"} {
 		if list, ok := m[key].([]any); ok {
 			slices.SortFunc(list, func(a, b any) int { return strings.Compare(w.normalise(nil, compact(a)), w.normalise(nil, compact(b))) })
 		}

@@ -230,6 +230,9 @@ func (w *run) reset(t *testing.T) {
 	for _, id := range w.listed(t, "networks?fields=id&project_id="+project) {
 		w.send(t, "admin", "DELETE", "networks/"+id, "", nil)
 	}
+	for _, id := range w.listed(t, "subnetpools?fields=id&project_id="+project) {
+		w.send(t, "admin", "DELETE", "subnetpools/"+id, "", nil)
+	}
 }
 
 // listed returns the IDs in a list of an admin.
