@@ -65,7 +65,7 @@ func newRoutedCloudWith(t *testing.T, distributed bool) *routedCloud {
 func (c *routedCloud) ageNames() {
 	c.routing.mu.Lock()
 	defer c.routing.mu.Unlock()
-	c.routing.externalsListed, c.routing.routersListed = time.Time{}, time.Time{}
+	c.routing.externalsListed, c.routing.routersListed, c.routing.poolsListed = time.Time{}, time.Time{}, time.Time{}
 }
 
 // post creates an object as another client, and returns its ID.
@@ -198,9 +198,12 @@ func (r *resource) syncOnce(t *testing.T, guard Guard) (*Observed, []Step, error
 		return nil, steps, err
 	}
 	r.Status.NetworkID, r.Status.Subnets, r.Status.Router = v.Observed.ID, nil, nil
+	if shown := v.Shown(); len(shown) > 0 {
+		r.Status.SubnetID = shown[0].ID
+	}
 	r.Status.Imported, r.Status.SharedWith = v.IsImported(), v.CurrentProjects()
 	for _, s := range v.Shown() {
-		r.Status.Subnets = append(r.Status.Subnets, samplecrdv1.SubnetStatus{ID: s.ID, RouterPortID: s.RouterPortID})
+		r.Status.Subnets = append(r.Status.Subnets, samplecrdv1.SubnetStatus{Name: s.Label, ID: s.ID, RouterPortID: s.RouterPortID})
 	}
 	if id, exists := v.CurrentRouter(); exists {
 		r.Status.Router = &samplecrdv1.RouterStatus{ID: id}
