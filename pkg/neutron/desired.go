@@ -228,6 +228,9 @@ func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet
 	switch {
 	case spec.SubnetPool != nil && (spec.CIDR != "" || spec.AllocationPools != nil || spec.HostRoutes != nil || spec.Gateway != "" && spec.Gateway != samplecrdv1.GatewayNone):
 		return invalid("subnetPool", "must not be set with cidr, an address as gateway, allocationPools or hostRoutes")
+	case spec.SubnetPool != nil && spec.IPv6 != nil && (spec.SubnetPool.PrefixLength != 64 || !ptr.Deref(spec.EnableDHCP, true)):
+		// Neutron does not refuse it, and makes a subnet without modes.
+		return invalid("ipv6", "needs a subnetPool of IPv6 with the prefixLength 64, and DHCP")
 	case spec.SubnetPool == nil && err != nil:
 		return invalid("cidr", "%q is not an address and a prefix length, such as 192.168.0.0/16", spec.CIDR)
 	}
