@@ -123,7 +123,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. If another pool gets the name, that is another pool too: set id if that can happen. To keep a block without the pool, set cidr to it and remove subnetPool.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
@@ -601,7 +601,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. If another pool gets the name, that is another pool too: set id if that can happen. To keep a block without the pool, set cidr to it and remove subnetPool.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
@@ -1289,7 +1289,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 					},
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. If another pool gets the name, that is another pool too: set id if that can happen. To keep a block without the pool, set cidr to it and remove subnetPool.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},

@@ -10,8 +10,7 @@ package v1
 //
 // SubnetPoolReference names a subnet pool of Neutron, and how much of it a subnet needs.
 type SubnetPoolReferenceApplyConfiguration struct {
-	// The pool. It is one of the project, or one that is shared with all projects. If another pool
-	// has the name later, the subnet is replaced: set id if that can happen.
+	// The pool.
 	NeutronReferenceApplyConfiguration `json:""`
 	// prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it.
 	PrefixLength *int32 `json:"prefixLength,omitempty"`

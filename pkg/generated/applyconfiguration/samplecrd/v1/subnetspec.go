@@ -52,13 +52,14 @@ type SubnetSpecApplyConfiguration struct {
 	// and is not deleted when the CIDR changes.
 	CIDR *string `json:"cidr,omitempty"`
 	// subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block
-	// of a subnet pool. status.cidr shows the block. The subnet keeps it, and gives it back to the
-	// pool when it is deleted.
+	// of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows
+	// the block. The subnet keeps it, and gives it back to the pool when it is deleted.
 	//
 	// If the pool or the prefix length changes, the controller replaces the subnet, with the rules of
 	// another cidr. On one network, Neutron takes all subnets of the same IP version from one
 	// pool, or none: so the subnet of another pool can only be created after the old one is deleted.
-	// To keep a block without the pool, set cidr to it and remove subnetPool.
+	// If another pool gets the name, that is another pool too: set id if that can happen. To keep a
+	// block without the pool, set cidr to it and remove subnetPool.
 	SubnetPool *SubnetPoolReferenceApplyConfiguration `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
