@@ -4,7 +4,9 @@
 package rules_test
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,7 +96,7 @@ func (g generator) subnet() []field {
 		}},
 		{"hostRoutes", 4, g.routes},
 		{"enableDHCP", 4, func() any { return g.in(2) }},
-		{"subnetPool", 5, g.pool},
+		{"subnetPool", 8, g.pool},
 		{"ipv6", 4, func() any {
 			return g.object([]field{{"addressMode", 2, func() any { return g.one(modes) }}, {"raMode", 2, func() any { return g.one(modes) }}})
 		}},
@@ -144,15 +146,15 @@ func (g generator) ranged(subnet map[string]any, n int) map[string]any {
 	return subnet
 }
 
-// edited returns a copy of a spec with some fields of another one, or without them.
+// edited returns a copy of a spec with some fields of another one, or without them. The order of the fields makes each run the same.
 func (g generator) edited(spec map[string]any) map[string]any {
 	after, other := runtime.DeepCopyJSON(spec), g.spec()
-	for name := range other {
+	for _, name := range slices.Sorted(maps.Keys(other)) {
 		if g.in(3) {
 			after[name] = other[name]
 		}
 	}
-	for name := range spec {
+	for _, name := range slices.Sorted(maps.Keys(spec)) {
 		if g.in(6) {
 			delete(after, name)
 		}
