@@ -38,6 +38,11 @@ var (
 		"deletionPolicyDeleteOfImports": "Forbidden", "cloudCredentialsRef": "Required", "routerExisting": "Forbidden",
 		"shared": "Forbidden", "sharedWith": "Forbidden", "external": "Forbidden", "provider": "Forbidden",
 	}
+	somePools = rules{
+		"reservedCIDRs": "10.96.0.0/12", "deletionPolicyRetain": "", "imports": "",
+		"subnetPools": "# shared with all projects\ntenants v4\n\n  3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11\n",
+	}
+	noPools = rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", "subnetPools": "Forbidden"}
 )
 
 // What the API server writes before and after the messages of the policies.
@@ -60,6 +65,8 @@ const (
 	noExternal   = "external is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set external to false, or leave it out"
 	noProvider   = "provider is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave provider out: then the cloud chooses it"
 	sameProvider = "a change of provider is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave provider as it is"
+	noPool       = "subnetPool is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set cidr instead"
+	aPool        = "the subnet pool with the %s is not allowed by ConfigMap samplecrd-system/samplecrd-networks. Choose one of these: name tenants v4, id 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11"
 	stayObserver = "provider is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave managementPolicy at Observe"
 	askToCorrect = "the rules for Networks have mistakes, so that no spec of a Network can be written. Ask your administrator to correct ConfigMap samplecrd-system/samplecrd-networks: "
 	noConfigMap  = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
@@ -185,6 +192,25 @@ func nineSubnets() string {
 	return `{cidr: 10.0.0.0/24, additionalSubnets: [` + strings.Join(more, ", ") + `]}`
 }
 
+// manyPools returns that many lines of subnet pools. They are more than a message can have.
+func manyPools(n int) string {
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "3d3b7f0a-6a3c-4c2b-9d2b-%012d\n", i)
+	}
+	return lines.String()
+}
+
+// ninePooledSubnets returns a spec with as many subnets as there can be, and no pool of manyPools.
+func ninePooledSubnets() string {
+	const pool = `subnetPool: {id: 4d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11, prefixLength: 64}`
+	var more []string
+	for i := range 8 {
+		more = append(more, fmt.Sprintf(`{name: s%d, %s}`, i, pool))
+	}
+	return `{` + pool + `, additionalSubnets: [` + strings.Join(more, ", ") + `]}`
+}
+
 // These tests are part of TestWholeCluster: the policies are for the whole cluster, and the tests share the
 // namespace samplecrd-system.
 
@@ -195,6 +221,7 @@ const everything = "all rules"
 var newNetworks = []struct{ rules, why, spec, message string }{
 	{"none", "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, ""},
 	{"none", "what others reserve", `{cidr: 10.96.0.0/12}`, ""},
+	{"none", "a subnet pool", `{subnetPool: {name: other, prefixLength: 24}, additionalSubnets: [{name: v6, subnetPool: {id: x, prefixLength: 64}}]}`, ""},
 
 	{everything, "a free range", `{cidr: 10.0.0.0/24}`, ""},
 	{everything, "the range before", `{cidr: 10.95.255.0/24}`, ""},
@@ -206,6 +233,9 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 	{everything, "host bits outside it", `{cidr: 10.1.0.0/8}`, "10.1.0.0/8 overlaps with the reserved range " + services + isReserved},
 	{everything, "IPv6", `{cidr: "FD00:10:5::/64"}`, `FD00:10:5::/64 overlaps with the reserved range fd00:10::/32` + isReserved},
 	{everything, "an additional subnet", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: more, cidr: 10.100.0.0/24}, {name: v6, cidr: "fd00:10::/64"}]}`, "10.100.0.0/24 overlaps with the reserved range " + services + `; fd00:10::/64 overlaps with the reserved range fd00:10::/32` + isReserved},
+	{everything, "Neutron chooses the range", `{subnetPool: {name: other, prefixLength: 24}, additionalSubnets: [{name: v6, subnetPool: {id: x, prefixLength: 64}}]}`, ""},
+	{everything, "an additional subnet beside one from a pool", `{subnetPool: {name: other, prefixLength: 64}, additionalSubnets: [{name: v4, cidr: 10.100.0.0/24}]}`, "10.100.0.0/24 overlaps with the reserved range " + services + isReserved},
+	{everything, "an additional subnet from a pool", `{cidr: 10.100.0.0/24, additionalSubnets: [{name: v6, subnetPool: {name: other, prefixLength: 64}}]}`, "10.100.0.0/24 overlaps with the reserved range " + services + isReserved},
 	{everything, "Retain", `{cidr: 10.0.0.0/24, deletionPolicy: Retain}`, noRetain},
 	{everything, "an import", `{` + theImport + `}`, noImport},
 
@@ -226,6 +256,17 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 	{"the new rules", "provider", `{cidr: 10.0.0.0/24, ` + theVLAN + `, ` + theRef + `}`, noProvider},
 	{"none", "what the new rules refuse", `{` + theImport + `, deletionPolicy: Delete, cidr: 10.0.0.0/24, router: {existing: {name: main}}, shared: true, external: true, ` + theVLAN + `}`, ""},
 
+	{"pools", "no pool", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64"}]}`, ""},
+	{"pools", "by name and by ID", `{subnetPool: {name: tenants v4, prefixLength: 24}, additionalSubnets: [{name: v6, subnetPool: {id: 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11, prefixLength: 64}}]}`, ""},
+	{"pools", "another name", `{subnetPool: {name: tenants, prefixLength: 24}}`, fmt.Sprintf(aPool, "name tenants")},
+	{"pools", "another ID", `{subnetPool: {id: 4d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11, prefixLength: 24}}`, fmt.Sprintf(aPool, "id 4d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11")},
+	{"pools", "an ID as a name", `{subnetPool: {name: 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11, prefixLength: 24}}`, fmt.Sprintf(aPool, "name 3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11")},
+	{"pools", "an additional subnet", `{subnetPool: {name: tenants v4, prefixLength: 24}, additionalSubnets: [{name: v6, subnetPool: {name: v6, prefixLength: 64}}]}`, fmt.Sprintf(aPool, "name v6")},
+	{"pools", "an additional subnet beside cidr", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, subnetPool: {name: v6, prefixLength: 64}}]}`, fmt.Sprintf(aPool, "name v6")},
+	{"no pools", "no pool", `{cidr: 10.0.0.0/24}`, ""},
+	{"no pools", "a pool", `{subnetPool: {name: tenants v4, prefixLength: 24}}`, noPool},
+	{"no pools", "its name", `{subnetPool: {name: Forbidden, prefixLength: 24}}`, noPool},
+
 	{"observe only", "an import that manages", `{` + theImport + `, managementPolicy: Managed}`, onlyObserve},
 	{"observe only", "an import that observes", `{` + theImport + `, managementPolicy: Observe}`, ""},
 	{"observe only", "an import is retained by default, and may say so", `{` + theImport + `, managementPolicy: Observe, deletionPolicy: Retain}`, ""},
@@ -234,7 +275,7 @@ var newNetworks = []struct{ rules, why, spec, message string }{
 func admissionPoliciesRefuseNewNetworks(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	w.installPolicies()
-	for group, r := range map[string]rules{"none": noRules, everything: allRules, "observe only": observeOnly, "the new rules": newRules} {
+	for group, r := range map[string]rules{"none": noRules, everything: allRules, "observe only": observeOnly, "the new rules": newRules, "pools": somePools, "no pools": noPools} {
 		w.setRules(r, group)
 		for _, tc := range newNetworks {
 			if tc.rules != group {
@@ -258,6 +299,8 @@ func admissionPoliciesRefuseNewNetworks(t *testing.T) {
 	w.must(err) // the controller's namespace is excluded
 	w.setRules(rules{"reservedCIDRs": manyRanges(1000), "deletionPolicyRetain": "", "imports": ""}, "many")
 	w.must(w.dryRun(spec("net", nineSubnets())))
+	w.setRules(with("subnetPools", manyPools(1000)), "many pools")
+	w.forbidden(w.dryRun(spec("net", ninePooledSubnets())), "net", deniedCreate+"the subnet pool is not allowed. Choose another one, or set cidr instead")
 	w.removePolicies()
 }
 
@@ -270,6 +313,8 @@ var oldNetworks = map[string]string{
 	"admin":    `{cidr: 10.1.0.0/24, router: {existing: {name: main}}, shared: true, external: true, ` + theVLAN + `}`,
 	"deleted":  `{` + theImport + `, deletionPolicy: Delete}`,
 	"watched":  `{` + theImport + `, managementPolicy: Observe, cidr: 10.1.0.0/24, deletionPolicy: Delete, router: {existing: {name: main}}, shared: true, external: true}`,
+	"pooled":   `{subnetPool: {name: old, prefixLength: 24}, additionalSubnets: [{name: v6, subnetPool: {name: v6, prefixLength: 64}}]}`,
+	"watching": `{` + theImport + `, managementPolicy: Observe, subnetPool: {name: old, prefixLength: 24}}`,
 	"vlan":     `{` + theImport + `, managementPolicy: Observe, ` + theVLAN + `}`,
 }
 
@@ -317,6 +362,23 @@ var newRulesEdits = []struct{ why, name, patch, message string }{
 	{"it begins to manage, and has provider", "vlan", `{"spec":{"managementPolicy":null}}`, stayObserver},
 }
 
+// somePoolsEdits are the same under somePools.
+var somePoolsEdits = []struct{ why, name, patch, message string }{
+	{"the finalizer", "pooled", `{"metadata":{"finalizers":null}}`, ""},
+	{"another field", "pooled", `{"spec":{"tags":["a"]}}`, ""},
+	{"another field of the subnet", "pooled", `{"spec":{"dnsNameservers":["10.0.0.53"]}}`, ""},
+	{"an allowed pool", "pooled", `{"spec":{"subnetPool":{"name":"tenants v4"}}}`, ""},
+	{"no pool any more", "pooled", `{"spec":{"subnetPool":null,"cidr":"10.0.0.0/24","additionalSubnets":null}}`, ""},
+	{"a reserved range in place of a pool", "pooled", `{"spec":{"subnetPool":null,"cidr":"10.96.5.0/24"}}`, "10.96.5.0/24 overlaps with the reserved range 10.96.0.0/12" + isReserved},
+	{"one more subnet with a CIDR", "pooled", `{"spec":{"additionalSubnets":[{"name":"v6","subnetPool":{"name":"v6","prefixLength":64}},{"name":"more","cidr":"fd00:1::/64"}]}}`, ""},
+	{"another pool", "pooled", `{"spec":{"subnetPool":{"name":"other"}}}`, fmt.Sprintf(aPool, "name other")},
+	{"a larger block of the old pool", "pooled", `{"spec":{"subnetPool":{"prefixLength":20}}}`, fmt.Sprintf(aPool, "name old")},
+	{"one more block of the old pool", "pooled", `{"spec":{"additionalSubnets":[{"name":"v6","subnetPool":{"name":"v6","prefixLength":64}},{"name":"more","subnetPool":{"name":"v6","prefixLength":64}}]}}`, fmt.Sprintf(aPool, "name v6")},
+	{"another field of an import that observes", "watching", `{"spec":{"tags":["a"]}}`, ""},
+	{"it begins to manage", "watching", `{"spec":{"managementPolicy":null}}`, fmt.Sprintf(aPool, "name old")},
+	{"a pool in place of a CIDR", "range", `{"spec":{"cidr":null,"subnetPool":{"name":"old","prefixLength":24}}}`, fmt.Sprintf(aPool, "name old")},
+}
+
 func admissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 	w := newWorldWithoutNeutron(t)
 	for name, text := range oldNetworks {
@@ -335,7 +397,12 @@ func admissionPoliciesLetOldNetworksBeEdited(t *testing.T) {
 		t.Run("the new rules: "+tc.why, func(t *testing.T) { w.at(t).edit(tc.name, tc.patch, tc.message) })
 	}
 	w.edit("admin", `{"status":{"cidr":"10.1.0.0/24"}}`, "", "status")
-	for _, name := range []string{"admin", "deleted", "watched", "vlan"} {
+	w.setRules(somePools, "pools")
+	for _, tc := range somePoolsEdits {
+		t.Run("pools: "+tc.why, func(t *testing.T) { w.at(t).edit(tc.name, tc.patch, tc.message) })
+	}
+	w.edit("pooled", `{"status":{"cidr":"10.96.5.0/24"}}`, "", "status")
+	for _, name := range []string{"admin", "deleted", "watched", "vlan", "pooled", "watching"} {
 		w.kubectl("delete", "network", name, "--wait=false")
 		w.release(name)
 		w.waitGone(name)
@@ -412,7 +479,7 @@ var mistakes = []struct {
 }{
 	{"a comment only", with("reservedCIDRs", "# none yet"), ""},
 	{"no data", nil, `reservedCIDRs is missing: add it, with the value "" if there is no such rule; deletionPolicyRetain is missing: add it, with the value "" if there is no such rule; imports is missing: add it, with the value "" if there is no such rule`},
-	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports, deletionPolicyDeleteOfImports, cloudCredentialsRef, routerExisting, shared, sharedWith, external, provider"},
+	{"a key that does not exist", with("reservedCidrs", "10.0.0.0/8"), "reservedCidrs is not one of reservedCIDRs, deletionPolicyRetain, imports, deletionPolicyDeleteOfImports, cloudCredentialsRef, routerExisting, shared, sharedWith, external, provider, subnetPools"},
 	{"another word", with("deletionPolicyRetain", "forbidden"), `deletionPolicyRetain must be Forbidden or empty, not "forbidden"`},
 	{"another word", with("imports", "None"), `imports must be Forbidden, ObserveOnly or empty, not "None"`},
 	{"another word", with("deletionPolicyDeleteOfImports", "true"), `deletionPolicyDeleteOfImports must be Forbidden or empty, not "true"`},
@@ -421,7 +488,8 @@ var mistakes = []struct {
 	{"another word", with("shared", "false"), `shared must be Forbidden or empty, not "false"`},
 	{"another word", with("external", "false"), `external must be Forbidden or empty, not "false"`},
 	{"another word", with("provider", "Required"), `provider must be Forbidden or empty, not "Required"`},
-	{"all other keys are empty", rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", "deletionPolicyDeleteOfImports": "", "cloudCredentialsRef": "", "routerExisting": "", "shared": "", "sharedWith": "", "external": "", "provider": ""}, ""},
+	{"all other keys are empty", rules{"reservedCIDRs": "", "deletionPolicyRetain": "", "imports": "", "deletionPolicyDeleteOfImports": "", "cloudCredentialsRef": "", "routerExisting": "", "shared": "", "sharedWith": "", "external": "", "provider": "", "subnetPools": ""}, ""},
+	{"subnet pools", with("subnetPools", "tenants v4\n# none\n3d3b7f0a-6a3c-4c2b-9d2b-2f1f3a0e9c11"), ""},
 	{"no range", with("reservedCIDRs", "10.96.0.0/12\nServices 10.0.0.0/8\n"), `reservedCIDRs: the line "Services 10.0.0.0/8"` + aRange},
 	{"two ranges in a line", with("reservedCIDRs", "10.96.0.0/12,10.0.0.0/16"), `reservedCIDRs: the line "10.96.0.0/12,10.0.0.0/16"` + aRange},
 	{"bits after the prefix length", with("reservedCIDRs", "10.100.0.0/12 pods"), `reservedCIDRs: the line "10.100.0.0/12 pods" must begin with 10.96.0.0/12: bits after the prefix length must be 0`},

@@ -4,7 +4,9 @@
 package rules_test
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,6 +70,15 @@ func (g generator) reference() any {
 	return g.object([]field{{"name", 2, func() any { return g.one(words) }}, {"id", 2, func() any { return g.one(words) }}})
 }
 
+func (g generator) pool() any {
+	p := g.object([]field{{"id", 6, func() any { return g.one(words) }}})
+	if !g.in(6) {
+		p["name"] = g.one(words)
+	}
+	p["prefixLength"] = g.one([]any{int64(24), int64(64)})
+	return p
+}
+
 func (g generator) zones() any {
 	return append(g.list(2, func() any { return g.one(zones) }), g.one(zones))
 }
@@ -85,6 +96,7 @@ func (g generator) subnet() []field {
 		}},
 		{"hostRoutes", 4, g.routes},
 		{"enableDHCP", 4, func() any { return g.in(2) }},
+		{"subnetPool", 8, g.pool},
 		{"ipv6", 4, func() any {
 			return g.object([]field{{"addressMode", 2, func() any { return g.one(modes) }}, {"raMode", 2, func() any { return g.one(modes) }}})
 		}},
@@ -99,10 +111,7 @@ func (g generator) spec() map[string]any {
 				i++
 				s := g.object(g.subnet())
 				s["name"] = names[i]
-				if !g.in(5) {
-					s["cidr"] = g.one(cidrs)
-				}
-				return s
+				return g.ranged(s, 5)
 			})
 		}},
 		{"router", 4, func() any {
@@ -125,22 +134,27 @@ func (g generator) spec() map[string]any {
 		}},
 		{"dnsDomain", 6, func() any { return g.one(domains) }},
 	}...)
-	spec := g.object(fields)
-	if !g.in(8) {
-		spec["cidr"] = g.one(cidrs)
-	}
-	return spec
+	return g.ranged(g.object(fields), 8)
 }
 
-// edited returns a copy of a spec with some fields of another one, or without them.
+// ranged gives a subnet a CIDR, except one in n. Of those from a pool, it gives only one in four a CIDR.
+func (g generator) ranged(subnet map[string]any, n int) map[string]any {
+	isFromPool := subnet["subnetPool"] != nil
+	if isFromPool && g.in(4) || !isFromPool && !g.in(n) {
+		subnet["cidr"] = g.one(cidrs)
+	}
+	return subnet
+}
+
+// edited returns a copy of a spec with some fields of another one, or without them. The order of the fields makes each run the same.
 func (g generator) edited(spec map[string]any) map[string]any {
 	after, other := runtime.DeepCopyJSON(spec), g.spec()
-	for name := range other {
+	for _, name := range slices.Sorted(maps.Keys(other)) {
 		if g.in(3) {
 			after[name] = other[name]
 		}
 	}
-	for name := range spec {
+	for _, name := range slices.Sorted(maps.Keys(spec)) {
 		if g.in(6) {
 			delete(after, name)
 		}

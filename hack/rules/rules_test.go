@@ -110,7 +110,7 @@ func TestTheSpecsBreakEachRule(t *testing.T) {
 	plain.Compile()
 	all := len(missing)
 	g := generator{rand.New(rand.NewPCG(0, 0))}
-	for range 3200 {
+	for range 10000 {
 		before := g.spec()
 		for _, of := range [][2]map[string]any{{before, nil}, {g.edited(before), before}} {
 			errs, _ := plain.Broken(t.Context(), network(of[0]), network(of[1]))
