@@ -119,6 +119,19 @@ func TestNextForSubnetPools(t *testing.T) {
 	}
 }
 
+// What does not depend on the pool is done meanwhile.
+func TestTheRouterOfASubnetWithoutItsPool(t *testing.T) {
+	v := wants("10.9.0.0/24", "", fromPool("b", "", 24))
+	v.Router, v.Routed, v.RouterRecorded = &DesiredRouter{Existing: "r"}, true, true
+	v.Observed = has(ours("a", "10.9.0.0/24", "10.9.0.1"))
+	v.Observed.RoutersKnown = true
+	var texts []string
+	for _, s := range describePlan(v.Plan(), v.Observed) {
+		texts = append(texts, s.Text)
+	}
+	equal(t, []string{"subnet 10.9.0.0/24 attached to router r"}, texts)
+}
+
 // A plan knows no CIDR before Neutron has chosen it, and says so.
 func TestThePlanOfASubnetFromAPool(t *testing.T) {
 	v := wants("10.9.0.0/24", "", fromPool("", "p", 24), fromPool("b", "p", 24))

@@ -10,7 +10,8 @@ import (
 )
 
 // nextForRouter returns the next step from the observed routers and interfaces to the desired ones,
-// nil if they match, or if it is not known which router is meant. All desired subnets exist, with their gateways.
+// nil if they match, or if it is not known which router is meant. All desired subnets exist, with their gateways, except those
+// whose subnet pool is not known.
 //
 // Only one interface on a subnet can have the address of its gateway. So all subnets are detached
 // from other routers before the first one is attached to the desired router.
@@ -85,6 +86,9 @@ func (v *View) ownRouter() *Router {
 // first, unless there is one with that address too: any client can create a port that looks like one.
 func (v *View) attach(router string, declared *DesiredSubnet) Step {
 	subnet := v.findSubnet(declared)
+	if subnet == nil { // it is not known which subnet pool it is from
+		return nil
+	}
 	isOn := func(i Interface) bool { return i.RouterID == router && i.SubnetID == subnet.ID }
 	at := slices.IndexFunc(v.Observed.Interfaces, func(i Interface) bool { return isOn(i) && i.Address == subnet.Gateway })
 	if at < 0 {
