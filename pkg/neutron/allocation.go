@@ -6,6 +6,7 @@ package neutron
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"k8s.io/utils/ptr"
@@ -43,6 +44,10 @@ func (p *DesiredSubnetPool) refusal() string {
 	if most, err := p.Max.Int64(); err == nil && length > most {
 		return fmt.Sprintf("the prefix length %d is more than %d, the most that subnet pool %s allows", length, most, p)
 	}
+	isLargeEnough := func(prefix netip.Prefix) bool { return int64(prefix.Bits()) <= length }
+	if len(p.Prefixes) > 0 && !slices.ContainsFunc(p.Prefixes, isLargeEnough) {
+		return fmt.Sprintf("no prefix of subnet pool %s is as large as /%d", p, length)
+	}
 	return ""
 }
 
@@ -74,10 +79,23 @@ func (d *DesiredSubnet) poolID() string { return ptr.Deref(d.SubnetPool, Desired
 
 // rangeText describes the addresses of the subnet to users. Neutron has not chosen them yet if they are from a pool.
 func (d *DesiredSubnet) rangeText() string {
-	if d.SubnetPool != nil {
-		return fmt.Sprintf("/%d from subnet pool %s", d.SubnetPool.Spec.PrefixLength, d.SubnetPool)
+	switch {
+	case d.SubnetPool == nil:
+		return d.CIDR.String()
+	case d.CIDR.IsValid():
+		return fmt.Sprintf("%s from subnet pool %s", d.CIDR, d.SubnetPool)
 	}
-	return d.CIDR.String()
+	return fmt.Sprintf("/%d from subnet pool %s", d.SubnetPool.Spec.PrefixLength, d.SubnetPool)
+}
+
+// made returns the step with the CIDR that Neutron has chosen. before and after are what was observed.
+func (s CreateSubnet) made(before, after *Observed) CreateSubnet {
+	for _, subnet := range after.Subnets {
+		if s.Subnet.SubnetPool != nil && before.subnet(subnet.ID) == nil {
+			s.Subnet.CIDR = subnet.CIDR
+		}
+	}
+	return s
 }
 
 // explain returns the error of the request with the name of the subnet pool. A 404 becomes Unresolved: the pool was deleted since it was

@@ -5,6 +5,7 @@ package neutron
 
 import (
 	"encoding/json"
+	"net/netip"
 	"testing"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -155,17 +156,20 @@ func TestWhatAPoolRefuses(t *testing.T) {
 	for _, test := range []struct {
 		length   int32
 		min, max json.Number
+		prefixes []netip.Prefix
 		want     string
 	}{
-		{24, "8", "32", ""},
-		{24, "24", "24", ""},
-		{23, "24", "28", "the prefix length 23 is less than 24, the least that subnet pool team allows"},
-		{29, "24", "28", "the prefix length 29 is more than 28, the most that subnet pool team allows"},
-		{29, "", "", ""}, // Neutron decides
+		{24, "8", "32", nil, ""},
+		{24, "24", "24", nil, ""},
+		{23, "24", "28", nil, "the prefix length 23 is less than 24, the least that subnet pool team allows"},
+		{29, "24", "28", nil, "the prefix length 29 is more than 28, the most that subnet pool team allows"},
+		{29, "", "", nil, ""}, // Neutron decides
+		{24, "8", "32", []netip.Prefix{cidr("10.1.0.0/25"), cidr("10.2.0.0/24")}, ""},
+		{24, "8", "32", []netip.Prefix{cidr("10.1.0.0/25"), cidr("10.2.0.0/25")}, "no prefix of subnet pool team is as large as /24"},
 	} {
 		v := wants("10.9.0.0/24", "", fromPool("", "p", test.length))
 		pool := v.Subnets[0].SubnetPool
-		pool.Min, pool.Max = test.min, test.max
+		pool.Min, pool.Max, pool.Prefixes = test.min, test.max, test.prefixes
 		equal(t, test.want, pool.refusal())
 		equal(t, test.want != "", isRefused(&v.Subnets[0]))
 	}

@@ -6,6 +6,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -91,6 +92,9 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 		}
 		next, failing, err := c.take(ctx, v.Identity, v.Observed, plan, guard)
 		if err == nil {
+			if create, isNew := step.(CreateSubnet); isNew {
+				step = create.made(v.Observed, next)
+			}
 			v.Observed, done = next, append(done, step)
 			continue
 		}
@@ -145,6 +149,9 @@ func asked(step Step) Step {
 		return s
 	case CreateSubnet:
 		s.Replaces = nil
+		if s.Subnet.SubnetPool != nil {
+			s.Subnet.CIDR = netip.Prefix{}
+		}
 		return s
 	case SetRoutes:
 		s.Before = ""

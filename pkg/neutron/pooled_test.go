@@ -111,7 +111,8 @@ func TestAPoolThatIsUsedUp(t *testing.T) {
 	// A longer prefix does not take the one that is there away, as long as there is no other.
 	one.Spec.SubnetPool.PrefixLength = 25
 	equal(t, PoolEmpty, ReasonOf(one.err(t)))
-	observed, _, _ := one.sync(t)
+	observed, done, _ := one.sync(t)
+	equal(t, []string(nil), done)
 	equal(t, []string{"10.20.0.0/24"}, cidrsIn(observed))
 
 	// Another pool does, because Neutron refuses both at the same time, and the message says so.
@@ -125,7 +126,10 @@ func TestAPoolThatIsUsedUp(t *testing.T) {
 	equal(t, "create subnet: no /24 from subnet pool more is free: Failed to allocate subnet: Insufficient prefix space to allocate subnet size /24."+TakenBefore+"subnet 10.20.0.0/24 deleted", fmt.Sprint(err))
 	r.Spec.SubnetPool.Name = "team"
 	equal(t, []string{"10.20.0.0/24"}, cidrsIn(r.synced(t)))
-	equal(t, []string{"10.21.0.0/24"}, cidrsIn(one.synced(t)))
+	observed, done, err = one.sync(t)
+	noError(t, err)
+	equal(t, []string{"10.21.0.0/24"}, cidrsIn(observed))
+	equal(t, []string{"subnet 10.21.0.0/24 from subnet pool more created"}, done)
 }
 
 // What a lost answer has left behind is used: no second CIDR is taken from the pool.

@@ -6,6 +6,7 @@ package neutron
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 )
 
 // SubnetPool is a subnet pool in Neutron. A subnet pool is for one IP version, and while a subnet is from it,
@@ -18,9 +19,11 @@ type SubnetPool struct {
 	// Min and Max limit the prefix length of a subnet. Neutron writes them as texts.
 	Min json.Number `json:"min_prefixlen"`
 	Max json.Number `json:"max_prefixlen"`
+	// Prefixes are all addresses of the pool: those that are taken, too.
+	Prefixes []netip.Prefix `json:"prefixes"`
 }
 
-var subnetPoolFields = []string{"id", "name", "ip_version", "min_prefixlen", "max_prefixlen"}
+var subnetPoolFields = []string{"id", "name", "ip_version", "min_prefixlen", "max_prefixlen", "prefixes"}
 
 func (p SubnetPool) listed() (string, []string, []string) {
 	return p.ID, []string{p.Name, p.Min.String(), p.Max.String()}, nil
