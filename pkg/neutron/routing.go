@@ -170,31 +170,23 @@ func (c *Cloud) resolveRouter(ctx context.Context, v View) (_ View, err error) {
 // are several of its name.
 func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 	var first error
-	isCopied := false
+	v.Subnets = slices.Clone(v.Subnets) // the caller's stay as they are
 	for i := range v.Subnets {
-		if v.Subnets[i].SubnetPool == nil {
+		s := &v.Subnets[i]
+		if s.SubnetPool == nil {
 			continue
 		}
-		if !isCopied { // the desired state is shared
-			v.Subnets, isCopied = append([]DesiredSubnet(nil), v.Subnets...), true
-		}
-		pool := *v.Subnets[i].SubnetPool
-		var err error
-		if pool.SubnetPool, err = c.resolvePool(ctx, fieldOf(v.Subnets[i].Label)+".subnetPool", pool.Spec.NeutronReference); err != nil && first == nil {
-			first = err
-		}
-		v.Subnets[i].SubnetPool = &pool
+		spec := s.SubnetPool.Spec
+		pool, err := c.resolvePool(ctx, fieldOf(s.Label)+".subnetPool", spec.NeutronReference)
+		s.SubnetPool, first = &DesiredSubnetPool{Spec: spec, SubnetPool: pool}, cmp.Or(first, err)
 	}
 	return v, first
 }
 
-// resolvePool returns the subnet pool that the reference names. Its ID alone does not say which IP version it has.
+// resolvePool returns the subnet pool that the reference names. It also looks for an ID in the list, which has the IP version of the
+// pool.
 func (c *Cloud) resolvePool(ctx context.Context, field string, ref samplecrdv1.NeutronReference) (SubnetPool, error) {
-	which, isMeant := fmt.Sprintf("named %q", ref.Name), func(n named) bool { return n.Name == ref.Name }
-	if ref.ID != "" {
-		which, isMeant = "with the ID "+ref.ID, func(n named) bool { return n.ID == ref.ID }
-	}
-	id, err := c.findNamed(ctx, field, kindSubnetPool, which, isMeant)
+	id, err := c.findNamed(ctx, field, kindSubnetPool, ref)
 	if err != nil {
 		return SubnetPool{}, err
 	}
@@ -219,13 +211,13 @@ func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref sampl
 	if ref.ID != "" {
 		return ref.ID, nil
 	}
-	return c.findNamed(ctx, field, k, fmt.Sprintf("named %q", ref.Name), func(n named) bool { return n.Name == ref.Name })
+	return c.findNamed(ctx, field, k, ref)
 }
 
-// findNamed returns the ID of the one object that is meant. which says to users which one that is.
-func (c *Cloud) findNamed(ctx context.Context, field string, k kind, which string, isMeant func(named) bool) (id string, err error) {
+// findNamed is resolveName, but finds an ID only if the list has it.
+func (c *Cloud) findNamed(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	failure := &Error{Op: field, Reason: Unresolved}
-	ids, listed := c.routing.find(k, isMeant)
+	ids, listed := c.routing.find(k, ref)
 	switch age := time.Since(listed); {
 	case len(ids) == 1:
 		return ids[0], nil
@@ -233,27 +225,35 @@ func (c *Cloud) findNamed(ctx context.Context, field string, k kind, which strin
 		if err := c.listNames(ctx, k); err != nil {
 			return "", err
 		}
-		ids, _ = c.routing.find(k, isMeant)
+		ids, _ = c.routing.find(k, ref)
 	default: // the list may be older than the object
 		failure.RetryAfter = maxNamesAge - age
 	}
 	switch len(ids) {
 	case 0:
-		failure.Message = fmt.Sprintf("there is no %s %s that the credentials can see", k, which)
+		failure.Message = fmt.Sprintf("there is no %s %s that the credentials can see", k, referenceText(ref))
 	case 1:
 		return ids[0], nil
 	default:
-		failure.Message = fmt.Sprintf("there are %d %ss %s: set id instead of name, to one of %s", len(ids), k, which, shorten(ids))
+		failure.Message = fmt.Sprintf("there are %d %ss %s: set id instead of name, to one of %s", len(ids), k, referenceText(ref), shorten(ids))
 	}
 	return "", failure
 }
 
-// find returns the IDs of all objects that are meant, and when they were listed.
-func (r *routing) find(k kind, isMeant func(named) bool) (ids []string, listed time.Time) {
+// referenceText describes an object to users by its name or its ID.
+func referenceText(ref samplecrdv1.NeutronReference) string {
+	if ref.ID != "" {
+		return "with the ID " + ref.ID
+	}
+	return fmt.Sprintf("named %q", ref.Name)
+}
+
+// find returns the IDs of all objects with that ID, or else of that name, and when they were listed.
+func (r *routing) find(k kind, ref samplecrdv1.NeutronReference) (ids []string, listed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add := func(n named) {
-		if isMeant(n) {
+		if ref.ID != "" && n.ID == ref.ID || ref.ID == "" && n.Name == ref.Name {
 			ids = append(ids, n.ID)
 		}
 	}
