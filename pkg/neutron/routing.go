@@ -190,19 +190,20 @@ func (c *Cloud) resolvePool(ctx context.Context, field string, ref samplecrdv1.N
 	if err != nil {
 		return SubnetPool{}, err
 	}
-	return c.routing.subnetPool(id), nil
+	return c.routing.subnetPool(field, id)
 }
 
-// subnetPool returns the subnet pool with that ID, as it was listed last.
-func (r *routing) subnetPool(id string) SubnetPool {
+// subnetPool returns the subnet pool with that ID, as it was listed last. It fails with Unresolved if another sync has just forgotten
+// it, or listed the pools without it: without an error, a Network would be ready although it has no subnet.
+func (r *routing) subnetPool(field, id string) (SubnetPool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, pool := range r.pools {
 		if pool.ID == id {
-			return pool
+			return pool, nil
 		}
 	}
-	return SubnetPool{}
+	return SubnetPool{}, &Error{Op: field, Reason: Unresolved, Message: "there is no subnet pool " + id + " any more", RetryAfter: maxNamesAge}
 }
 
 // resolveName returns the ID of the object that the reference names. It lists the names again if the
