@@ -141,7 +141,7 @@ func (r *routing) storePools(pools []SubnetPool) {
 }
 
 // resolve returns the view with the IDs of what the spec names: subnet pools, and the router or its external network. It fails with
-// Unresolved if there is none of a name, or if there are several; then the ID is "". It makes no request if the lists have the names.
+// Unresolved if nothing has a name, or if several have it; then the ID is "". It makes no request if the lists have the names.
 func (c *Cloud) resolve(ctx context.Context, v View) (View, error) {
 	v, err := c.resolveRouter(ctx, v)
 	v, poolErr := c.resolvePools(ctx, v)
@@ -166,8 +166,7 @@ func (c *Cloud) resolveRouter(ctx context.Context, v View) (_ View, err error) {
 	return v, err
 }
 
-// resolvePools returns the view with the subnet pools that the spec names. It fails with Unresolved if one is not there, or if there
-// are several of its name.
+// resolvePools is resolve for the subnet pools.
 func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 	var first error
 	v.Subnets = slices.Clone(v.Subnets) // the caller's stay as they are
