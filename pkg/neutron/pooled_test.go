@@ -174,7 +174,7 @@ func TestAStrangersSubnetIsFromNoPool(t *testing.T) {
 	c.pool(t, "team", "10.20.0.0/16")
 	r := c.declare(pooled(byName("team"), 24))
 	n := r.synced(t)
-	c.subnet(t, n.ID, "fd00:9::/64", "a stranger's")
+	stranger := c.subnet(t, n.ID, "fd00:9::/64", "a stranger's")
 	noError(t, c.Observer().Relist(t.Context()))
 	withSubnet("v6", "fd00:1::/64")(&r.Spec)
 	n = r.synced(t)
@@ -185,6 +185,8 @@ func TestAStrangersSubnetIsFromNoPool(t *testing.T) {
 	r.Spec.AdditionalSubnets = nil
 	err := r.err(t)
 	equal(t, Invalid, ReasonOf(err))
+	equal(t, "create subnet: Neutron takes all subnets of a network that have the same IP version from one subnet pool, or none of them from a pool: "+
+		"subnet fd00:9::/64 ("+stranger+") is not from the same pool as the new subnet", fmt.Sprint(err))
 	observed, done, _ := r.sync(t)
 	equal(t, []string(nil), done)
 	equal(t, cidrsIn(n), cidrsIn(observed))
