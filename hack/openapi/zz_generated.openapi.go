@@ -116,14 +116,14 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nEither cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its network can leave both out in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nExactly one of cidr and subnetPool is required, also in each of additionalSubnets. Only a Network that imports its network can leave out both in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. If another pool gets the name, that is another pool too: set id if that can happen. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. The status shows the block. The subnet keeps it until the subnet is deleted.\n\nThe addresses are not known before Neutron has chosen the block. So gateway can only be None or left out, and allocationPools and hostRoutes cannot be set.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, as if cidr changed. On one network, Neutron takes all subnets of the same IP version from one pool, or none of them from a pool. So the controller deletes the old subnet before it creates one from another pool. If the name leads to another pool later, the pool has changed: set id if that can happen. To keep the block without the pool, set cidr to the block and remove subnetPool.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
@@ -198,7 +198,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr or a subnetPool with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},
@@ -594,14 +594,14 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nEither cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its network can leave both out in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nExactly one of cidr and subnetPool is required, also in each of additionalSubnets. Only a Network that imports its network can leave out both in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. If another pool gets the name, that is another pool too: set id if that can happen. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. The status shows the block. The subnet keeps it until the subnet is deleted.\n\nThe addresses are not known before Neutron has chosen the block. So gateway can only be None or left out, and allocationPools and hostRoutes cannot be set.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, as if cidr changed. On one network, Neutron takes all subnets of the same IP version from one pool, or none of them from a pool. So the controller deletes the old subnet before it creates one from another pool. If the name leads to another pool later, the pool has changed: set id if that can happen. To keep the block without the pool, set cidr to the block and remove subnetPool.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
@@ -676,7 +676,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr or a subnetPool with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},
@@ -878,7 +878,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkStatus(ref common.ReferenceCallback) co
 					},
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the CIDR of the subnet in Neutron. It differs from spec.cidr in the bits after the prefix length, and until the controller has replaced the subnet.",
+							Description: "cidr is the CIDR of the subnet in Neutron. It differs from spec.cidr in the bits after the prefix length, and until the controller has replaced the subnet. With spec.subnetPool, it is the block that Neutron has chosen.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1241,7 +1241,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetPoolReference(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubnetPoolReference names a subnet pool of Neutron, and how much of it a subnet needs.",
+				Description: "SubnetPoolReference names a subnet pool in Neutron, and says how large a block of it the subnet gets.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -1260,7 +1260,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetPoolReference(ref common.ReferenceCallba
 					},
 					"prefixLength": {
 						SchemaProps: spec.SchemaProps{
-							Description: "prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it.",
+							Description: "prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it, with its min_prefixlen and max_prefixlen.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1282,14 +1282,14 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"cidr": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nEither cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its network can leave both out in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
+							Description: "cidr is the address range of the subnet, IPv4 or IPv6, as an address and a prefix length, such as 192.168.0.0/16 or fd00:1::/64. Bits after the prefix length are ignored: 192.168.1.0/16 means 192.168.0.0/16.\n\nIf the CIDR changes, the controller replaces the subnet, because Neutron cannot change it in place. While ports use the subnet, the old CIDR stays in force (Ready=False, reason InUse).\n\nExactly one of cidr and subnetPool is required, also in each of additionalSubnets. Only a Network that imports its network can leave out both in the spec itself: then the subnets of that network that the spec does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows the block. The subnet keeps it, and gives it back to the pool when it is deleted.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, with the rules of another cidr. On one network, Neutron takes all subnets of the same IP version from one pool, or none: so the subnet of another pool can only be created after the old one is deleted. If another pool gets the name, that is another pool too: set id if that can happen. To keep a block without the pool, set cidr to it and remove subnetPool.",
+							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. The status shows the block. The subnet keeps it until the subnet is deleted.\n\nThe addresses are not known before Neutron has chosen the block. So gateway can only be None or left out, and allocationPools and hostRoutes cannot be set.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, as if cidr changed. On one network, Neutron takes all subnets of the same IP version from one pool, or none of them from a pool. So the controller deletes the old subnet before it creates one from another pool. If the name leads to another pool later, the pool has changed: set id if that can happen. To keep the block without the pool, set cidr to the block and remove subnetPool.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
 						},
 					},
@@ -1364,7 +1364,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 					},
 					"ipv6": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
+							Description: "ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr or a subnetPool with the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it in place: if it changes, the controller replaces the subnet.",
 							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec"),
 						},
 					},
@@ -1385,7 +1385,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetStatus(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr, and for one that the spec no longer declares.",
+							Description: "name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr or spec.subnetPool, and for one that the spec no longer declares.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

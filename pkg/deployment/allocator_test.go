@@ -255,16 +255,6 @@ func TestAutoTakesARangeFromASubnetPool(t *testing.T) {
 	}
 }
 
-// nextEvent returns the text of the next event, or "".
-func (f *fixture) nextEvent() string {
-	select {
-	case text := <-f.events.Events:
-		return text
-	default:
-		return ""
-	}
-}
-
 func TestExplicitThatBecomesAutoDoesNotKeepABlockThatOverlaps(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.stray("other", "10.0.0.0/23")

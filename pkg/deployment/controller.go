@@ -77,7 +77,7 @@ type Controller struct {
 	// queue has the names of the Deployments to sync.
 	queue     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	allocator *allocator
-	// subnetPool is that of NetworkCIDRAuto. If it is nil, the allocator chooses the blocks.
+	// subnetPool is the subnet pool for NetworkCIDRAuto. If it is nil, the allocator chooses the blocks.
 	subnetPool *samplecrdv1.SubnetPoolReference
 	recorder   record.EventRecorder
 	fence      func() // optional

@@ -263,20 +263,27 @@ func (f *fixture) expectJournal(want ...string) {
 	}
 }
 
-// takeEvents returns the reasons of the events since the last call.
-func (f *fixture) takeEvents() []string {
-	var reasons []string
-	for {
-		select {
-		case text := <-f.events.Events:
-			if !strings.HasSuffix(text, "involvedObject{kind=Deployment,apiVersion=apps/v1}") {
-				f.t.Errorf("not on a Deployment: %s", text)
-			}
-			reasons = append(reasons, strings.Fields(text)[1])
-		default:
-			return reasons
+// nextEvent returns the text of the next event, or "".
+func (f *fixture) nextEvent() string {
+	f.t.Helper()
+	select {
+	case text := <-f.events.Events:
+		if !strings.HasSuffix(text, "involvedObject{kind=Deployment,apiVersion=apps/v1}") {
+			f.t.Errorf("not on a Deployment: %s", text)
 		}
+		return text
+	default:
+		return ""
 	}
+}
+
+// takeEvents returns the reasons of the events since the last call.
+func (f *fixture) takeEvents() (reasons []string) {
+	f.t.Helper()
+	for text := f.nextEvent(); text != ""; text = f.nextEvent() {
+		reasons = append(reasons, strings.Fields(text)[1])
+	}
+	return reasons
 }
 
 func (f *fixture) expectEvents(want ...string) {

@@ -235,9 +235,9 @@ func orNull(value string) any {
 	return value
 }
 
-// chooseRange returns the block or the subnet pool for a request for auto: the block from the
-// annotation of the Network, or its subnet pool, which the Network keeps, or else the given pool.
-// It returns neither if the allocator has to choose a block.
+// chooseRange returns the block or the subnet pool for a request for auto. A Network keeps the
+// block in its annotation, or else its subnet pool. Otherwise it gets the given pool. chooseRange
+// returns neither if the allocator has to choose a block.
 func chooseRange(network *samplecrdv1.Network, pool *samplecrdv1.SubnetPoolReference) (block string, _ *samplecrdv1.SubnetPoolReference) {
 	if network == nil {
 		return "", pool
@@ -260,7 +260,7 @@ func preferredBlock(network *samplecrdv1.Network) netip.Prefix {
 }
 
 // subnetPool returns the reference to the subnet pool with that name or ID. A UUID is an ID. It
-// returns nil if there is none.
+// returns nil for "".
 func subnetPool(nameOrID string, prefixLength int) *samplecrdv1.SubnetPoolReference {
 	if nameOrID == "" {
 		return nil

@@ -29,7 +29,7 @@ func templatesOf(d *appsv1.Deployment) []string {
 // are: they can be in only one Network, or cannot change. The fields of the subnet depend on
 // spec.CIDR: entries of the other IP family are left out, as well as routes over a next hop in
 // the template's subnet. With a subnet pool the range is not known, nor its IP family: all DNS
-// servers are taken over, and no routes.
+// servers are taken over, the IPv6 modes if the prefix length is the one that they need, and no routes.
 func takeOver(spec, template *samplecrdv1.NetworkSpec) {
 	template = template.DeepCopy()
 	spec.DNSNameservers = slices.DeleteFunc(template.DNSNameservers, func(server samplecrdv1.IPAddress) bool {

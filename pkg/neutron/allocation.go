@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -29,13 +30,10 @@ func newDesiredSubnetPool(spec *samplecrdv1.SubnetPoolReference) *DesiredSubnetP
 
 // String names the pool as the Network declares it.
 func (p *DesiredSubnetPool) String() string {
-	if p.Spec.Name != "" {
-		return p.Spec.Name
-	}
-	return p.Spec.ID
+	return cmp.Or(p.Spec.Name, p.Spec.ID)
 }
 
-// refusal returns why Neutron is certain to take no subnet from the pool; "" if it can.
+// refusal returns why Neutron is certain to take no subnet from the pool; "" if it may take one.
 func (p *DesiredSubnetPool) refusal() string {
 	length := int64(p.Spec.PrefixLength)
 	if least, err := p.Min.Int64(); err == nil && length < least {
@@ -70,7 +68,7 @@ func versionOf(cidr netip.Prefix) int {
 }
 
 // excludes reports whether Neutron refuses to create the subnet while the other one is on its network: they overlap, or
-// they are of one IP version, and not from the same pool, or none.
+// they have the same IP version, but are neither both from the same pool nor both from none.
 func (d *DesiredSubnet) excludes(other *Subnet) bool {
 	return d.CIDR.Overlaps(other.CIDR) || d.version() == versionOf(other.CIDR) && d.poolID() != other.PoolID
 }
@@ -98,8 +96,8 @@ func (s CreateSubnet) made(before, after *Observed) CreateSubnet {
 	return s
 }
 
-// explain returns the error of the request with the name of the subnet pool. A 404 becomes Unresolved: the pool was deleted since it was
-// listed, or the network was.
+// explain adds the name of the subnet pool to the error of the request. A 404 becomes Unresolved: the pool or the network was deleted
+// after it was listed.
 func (s CreateSubnet) explain(err error) error {
 	if s.Subnet.SubnetPool == nil {
 		return err
@@ -111,7 +109,8 @@ func (s CreateSubnet) explain(err error) error {
 	return asUnresolved(err)
 }
 
-// expectedCIDR stands for the CIDR that Neutron will choose. No subnet that Neutron has overlaps with it.
+// expectedCIDR returns the CIDR of the subnet. In place of one that Neutron will choose, it has the unspecified address, so that
+// checks for overlaps find none.
 func (d *DesiredSubnet) expectedCIDR() netip.Prefix {
 	if d.SubnetPool == nil {
 		return d.CIDR
@@ -131,9 +130,10 @@ func cidrText(cidr netip.Prefix) string {
 	return cidr.String()
 }
 
-// allocated returns the existing subnets of those that are from a pool, by their labels. Subnets from one pool with one
-// prefix length differ in nothing that Neutron cannot change, so each desired one gets the subnet that the status has for it, or
-// else one with its name, or else any: what a lost answer has left behind is used, and no second CIDR is taken from the pool.
+// allocated returns, by label, which existing subnet each desired subnet from a pool is. The subnets of one pool with one prefix length
+// can take each other's place: Neutron can change everything else. So a desired subnet is the one that the status has for it, or else
+// one with its name and the mark, or else any with the mark. This also finds a subnet that a lost answer has left behind, so that no
+// second CIDR is taken from the pool.
 func (v *View) allocated() map[string]*Subnet {
 	found, taken := map[string]*Subnet{}, map[string]bool{}
 	for i := range v.Subnets {
@@ -160,8 +160,8 @@ func (v *View) allocated() map[string]*Subnet {
 	return found
 }
 
-// isFromPool reports whether the owner's subnet can be the desired one. While it is not known which pool the name leads to, only
-// the subnet in the status can be.
+// isFromPool reports whether the existing subnet can be the desired one: it is the owner's, of that length, and from that pool. While
+// the pool is not resolved, only the subnet in the status can be.
 func (v *View) isFromPool(d *DesiredSubnet, s *Subnet) bool {
 	if d.SubnetPool == nil || s.CIDR.Bits() != int(d.SubnetPool.Spec.PrefixLength) || !v.isOurs(s) {
 		return false

@@ -120,17 +120,21 @@ func TestNextForSubnetPools(t *testing.T) {
 	}
 }
 
+// planTexts returns the whole plan as users see it.
+func planTexts(v View) (texts []string) {
+	for _, s := range describePlan(v.Plan(), v.Observed) {
+		texts = append(texts, s.Text)
+	}
+	return texts
+}
+
 // What does not depend on the pool is done meanwhile.
 func TestTheRouterOfASubnetWithoutItsPool(t *testing.T) {
 	v := wants("10.9.0.0/24", "", fromPool("b", "", 24))
 	v.Router, v.Routed, v.RouterRecorded = &DesiredRouter{Existing: "r"}, true, true
 	v.Observed = has(ours("a", "10.9.0.0/24", "10.9.0.1"))
 	v.Observed.RoutersKnown = true
-	var texts []string
-	for _, s := range describePlan(v.Plan(), v.Observed) {
-		texts = append(texts, s.Text)
-	}
-	equal(t, []string{"subnet 10.9.0.0/24 attached to router r"}, texts)
+	equal(t, []string{"subnet 10.9.0.0/24 attached to router r"}, planTexts(v))
 }
 
 // A plan knows no CIDR before Neutron has chosen it, and says so.
@@ -139,17 +143,13 @@ func TestThePlanOfASubnetFromAPool(t *testing.T) {
 	v.Router, v.Routed, v.RouterRecorded = &DesiredRouter{Existing: "r"}, true, true
 	v.Observed = has(from("q", ours("o", "10.5.0.0/24", "10.5.0.1")))
 	v.Observed.RoutersKnown = true
-	var texts []string
-	for _, s := range describePlan(v.Plan(), v.Observed) {
-		texts = append(texts, s.Text)
-	}
 	equal(t, []string{
 		"subnet 10.5.0.0/24 replaced by /24 from subnet pool team (Neutron will choose its CIDR), which Neutron refuses before the old subnet is gone: it is not from the same subnet pool",
 		"subnet /24 from subnet pool team (Neutron will choose its CIDR) created",
 		"subnet /24 from subnet pool team (Neutron will choose its CIDR) created",
 		"subnet /24 from the subnet pool attached to router r",
 		"subnet /24 from the subnet pool attached to router r",
-	}, texts)
+	}, planTexts(v))
 }
 
 func TestWhatAPoolRefuses(t *testing.T) {

@@ -56,7 +56,7 @@ type DesiredNetwork struct {
 type DesiredSubnet struct {
 	// Name and Mark are the name and the description in Neutron.
 	Name, Mark string
-	// Label is the name in spec.additionalSubnets, "" for the subnet of spec.cidr.
+	// Label is the name in spec.additionalSubnets, "" for the spec's own subnet.
 	Label string
 	// CIDR is masked: its host bits are 0. It is the zero Prefix if the subnet is from a subnet pool.
 	CIDR netip.Prefix
@@ -225,11 +225,12 @@ func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet
 		return DesiredSubnet{}, &Error{Op: field + "." + name, Reason: Invalid, Message: fmt.Sprintf(format, args...)}
 	}
 	cidr, err := netip.ParsePrefix(spec.CIDR)
+	hasGateway := spec.Gateway != "" && spec.Gateway != samplecrdv1.GatewayNone
 	switch {
-	case spec.SubnetPool != nil && (spec.CIDR != "" || spec.AllocationPools != nil || spec.HostRoutes != nil || spec.Gateway != "" && spec.Gateway != samplecrdv1.GatewayNone):
+	case spec.SubnetPool != nil && (spec.CIDR != "" || spec.AllocationPools != nil || spec.HostRoutes != nil || hasGateway):
 		return invalid("subnetPool", "must not be set with cidr, an address as gateway, allocationPools or hostRoutes")
 	case spec.SubnetPool != nil && spec.IPv6 != nil && (spec.SubnetPool.PrefixLength != 64 || !ptr.Deref(spec.EnableDHCP, true)):
-		// Neutron does not refuse it, and makes a subnet without modes.
+		// Neutron accepts it, and creates a subnet without modes.
 		return invalid("ipv6", "needs a subnetPool of IPv6 with the prefixLength 64, and DHCP")
 	case spec.SubnetPool == nil && err != nil:
 		return invalid("cidr", "%q is not an address and a prefix length, such as 192.168.0.0/16", spec.CIDR)
@@ -322,7 +323,7 @@ type Identity struct {
 	// SubnetIDs are those of the subnets in the status. A subnet that has lost its mark still belongs to the owner if its
 	// ID is one of them.
 	SubnetIDs []string
-	// Recorded has, by the names in spec.additionalSubnets, the IDs of the subnets in the status; by "" that of the spec's own.
+	// Recorded has the IDs of the subnets in the status, by their names in spec.additionalSubnets. The name of the spec's own is "".
 	Recorded map[string]string
 	// PortIDs has, by the ID of a subnet, the ID of the port in the status: of an interface that Neutron
 	// has confirmed. IPv6 subnets share a port, so the port alone does not tell whose an interface is.

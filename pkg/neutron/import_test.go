@@ -53,11 +53,12 @@ func (w *world) tag(t *testing.T, id string, tags ...string) {
 	noError(t, err)
 }
 
-// subnet creates a subnet as another client.
-func (w *world) subnet(t *testing.T, id, cidr, description string) {
+// subnet creates a subnet as another client, and returns its ID.
+func (w *world) subnet(t *testing.T, id, cidr, description string) (subnetID string) {
 	t.Helper()
-	_, err := w.others.CreateSubnet(t.Context(), id, markedSubnet(cidr, description).fields())
+	s, err := w.others.CreateSubnet(t.Context(), id, markedSubnet(cidr, description).fields())
 	noError(t, err)
+	return s.ID
 }
 
 // observe observes a network, which must not fail.

@@ -66,7 +66,8 @@ func (i Identity) keeps(n *Network) bool {
 }
 
 // isOurs reports whether the subnet belongs to the owner. Without a mark, a subnet of an imported
-// network belongs to the owner as long as the spec has its CIDR, or the subnet pool for which the status has it.
+// network belongs to the owner as long as the spec has its CIDR, or has a subnet pool and the status
+// says that this is the subnet from it.
 func (v *View) isOurs(s *Subnet) bool {
 	if _, marked := OwnerOf(s.Description); !marked && v.Import != "" {
 		return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool {

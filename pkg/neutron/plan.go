@@ -26,7 +26,8 @@ type View struct {
 // leaves behind.
 //
 // It does not touch unmanaged subnets. It takes nothing away while it is not known which router the
-// subnets must be attached to, or which subnet pool one is from. Duplicates go before the routers that they can be attached to.
+// subnets must be attached to, or which subnet pool one must be from. Duplicates go before the routers that they can be
+// attached to.
 func (v *View) Next() Step {
 	step, hasDuplicates := v.freeing(v.Observed, v.next()), len(v.Observed.Duplicates) > 0
 	effect := effectOf(step)

@@ -251,7 +251,7 @@ func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *O
 			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s overlaps with subnet %s (%s) of the network, which is left alone", s.Subnet.CIDR, other.CIDR, other.ID)}
 		}
 		if s.Subnet.excludes(&other) {
-			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron takes all subnets of a network that have the same IP version from one subnet pool, or none: subnet %s (%s) is not from the same one", cidrText(other.CIDR), other.ID)}
+			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron takes all subnets of a network that have the same IP version from one subnet pool, or none of them from a pool: subnet %s (%s) is not from the same pool as the new subnet", cidrText(other.CIDR), other.ID)}
 		}
 	}
 	return nil

@@ -141,7 +141,7 @@ func (r *routing) storePools(pools []SubnetPool) {
 }
 
 // resolve returns the view with the IDs of what the spec names: subnet pools, and the router or its external network. It fails with
-// Unresolved if there is none of a name, or if there are several; then the ID is "". It makes no request if the lists have the names.
+// Unresolved if nothing has a name, or if several have it; then the ID is "". It makes no request if the lists have the names.
 func (c *Cloud) resolve(ctx context.Context, v View) (View, error) {
 	v, err := c.resolveRouter(ctx, v)
 	v, poolErr := c.resolvePools(ctx, v)
@@ -166,51 +166,43 @@ func (c *Cloud) resolveRouter(ctx context.Context, v View) (_ View, err error) {
 	return v, err
 }
 
-// resolvePools returns the view with the subnet pools that the spec names. It fails with Unresolved if one is not there, or if there
-// are several of its name.
+// resolvePools is resolve for the subnet pools.
 func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 	var first error
-	isCopied := false
+	v.Subnets = slices.Clone(v.Subnets) // the caller's stay as they are
 	for i := range v.Subnets {
-		if v.Subnets[i].SubnetPool == nil {
+		s := &v.Subnets[i]
+		if s.SubnetPool == nil {
 			continue
 		}
-		if !isCopied { // the desired state is shared
-			v.Subnets, isCopied = append([]DesiredSubnet(nil), v.Subnets...), true
-		}
-		pool := *v.Subnets[i].SubnetPool
-		var err error
-		if pool.SubnetPool, err = c.resolvePool(ctx, fieldOf(v.Subnets[i].Label)+".subnetPool", pool.Spec.NeutronReference); err != nil && first == nil {
-			first = err
-		}
-		v.Subnets[i].SubnetPool = &pool
+		spec := s.SubnetPool.Spec
+		pool, err := c.resolvePool(ctx, fieldOf(s.Label)+".subnetPool", spec.NeutronReference)
+		s.SubnetPool, first = &DesiredSubnetPool{Spec: spec, SubnetPool: pool}, cmp.Or(first, err)
 	}
 	return v, first
 }
 
-// resolvePool returns the subnet pool that the reference names. Its ID alone does not say which IP version it has.
+// resolvePool returns the subnet pool that the reference names. It also looks for an ID in the list, which has the IP version of the
+// pool.
 func (c *Cloud) resolvePool(ctx context.Context, field string, ref samplecrdv1.NeutronReference) (SubnetPool, error) {
-	which, isMeant := fmt.Sprintf("named %q", ref.Name), func(n named) bool { return n.Name == ref.Name }
-	if ref.ID != "" {
-		which, isMeant = "with the ID "+ref.ID, func(n named) bool { return n.ID == ref.ID }
-	}
-	id, err := c.findNamed(ctx, field, kindSubnetPool, which, isMeant)
+	id, err := c.findNamed(ctx, field, kindSubnetPool, ref)
 	if err != nil {
 		return SubnetPool{}, err
 	}
-	return c.routing.subnetPool(id), nil
+	return c.routing.subnetPool(field, id)
 }
 
-// subnetPool returns the subnet pool with that ID, as it was listed last.
-func (r *routing) subnetPool(id string) SubnetPool {
+// subnetPool returns the subnet pool with that ID, as it was listed last. It fails with Unresolved if another sync has just forgotten
+// it, or listed the pools without it: without an error, a Network would be ready although it has no subnet.
+func (r *routing) subnetPool(field, id string) (SubnetPool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, pool := range r.pools {
 		if pool.ID == id {
-			return pool
+			return pool, nil
 		}
 	}
-	return SubnetPool{}
+	return SubnetPool{}, &Error{Op: field, Reason: Unresolved, Message: "there is no subnet pool " + id + " any more", RetryAfter: maxNamesAge}
 }
 
 // resolveName returns the ID of the object that the reference names. It lists the names again if the
@@ -219,13 +211,13 @@ func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref sampl
 	if ref.ID != "" {
 		return ref.ID, nil
 	}
-	return c.findNamed(ctx, field, k, fmt.Sprintf("named %q", ref.Name), func(n named) bool { return n.Name == ref.Name })
+	return c.findNamed(ctx, field, k, ref)
 }
 
-// findNamed returns the ID of the one object that is meant. which says to users which one that is.
-func (c *Cloud) findNamed(ctx context.Context, field string, k kind, which string, isMeant func(named) bool) (id string, err error) {
+// findNamed is resolveName, but finds an ID only if the list has it.
+func (c *Cloud) findNamed(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	failure := &Error{Op: field, Reason: Unresolved}
-	ids, listed := c.routing.find(k, isMeant)
+	ids, listed := c.routing.find(k, ref)
 	switch age := time.Since(listed); {
 	case len(ids) == 1:
 		return ids[0], nil
@@ -233,27 +225,35 @@ func (c *Cloud) findNamed(ctx context.Context, field string, k kind, which strin
 		if err := c.listNames(ctx, k); err != nil {
 			return "", err
 		}
-		ids, _ = c.routing.find(k, isMeant)
+		ids, _ = c.routing.find(k, ref)
 	default: // the list may be older than the object
 		failure.RetryAfter = maxNamesAge - age
 	}
 	switch len(ids) {
 	case 0:
-		failure.Message = fmt.Sprintf("there is no %s %s that the credentials can see", k, which)
+		failure.Message = fmt.Sprintf("there is no %s %s that the credentials can see", k, referenceText(ref))
 	case 1:
 		return ids[0], nil
 	default:
-		failure.Message = fmt.Sprintf("there are %d %ss %s: set id instead of name, to one of %s", len(ids), k, which, shorten(ids))
+		failure.Message = fmt.Sprintf("there are %d %ss %s: set id instead of name, to one of %s", len(ids), k, referenceText(ref), shorten(ids))
 	}
 	return "", failure
 }
 
-// find returns the IDs of all objects that are meant, and when they were listed.
-func (r *routing) find(k kind, isMeant func(named) bool) (ids []string, listed time.Time) {
+// referenceText describes an object to users by its name or its ID.
+func referenceText(ref samplecrdv1.NeutronReference) string {
+	if ref.ID != "" {
+		return "with the ID " + ref.ID
+	}
+	return fmt.Sprintf("named %q", ref.Name)
+}
+
+// find returns the IDs of all objects with that ID, or else of that name, and when they were listed.
+func (r *routing) find(k kind, ref samplecrdv1.NeutronReference) (ids []string, listed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add := func(n named) {
-		if isMeant(n) {
+		if ref.ID != "" && n.ID == ref.ID || ref.ID == "" && n.Name == ref.Name {
 			ids = append(ids, n.ID)
 		}
 	}

@@ -83,7 +83,7 @@ func (s UpdateSubnet) String() string {
 type DeleteSubnet struct {
 	ID   string
 	CIDR netip.Prefix
-	// PoolID is that of the subnet.
+	// PoolID is the ID of the subnet pool that the CIDR is from, "" if it is from none.
 	PoolID string
 	// Others are the IDs of the other subnets that are replaced too, if this one is deleted to make
 	// room for a new one. If one of them has ports, the new one cannot be created yet, and this

@@ -292,7 +292,7 @@ func (o *Options) addDeployments(fs *flag.FlagSet) {
 	fs.IntVar(&o.DeploymentWorkers, "deployment-workers", 2, "The `number` of Deployments that are synced at the same time: 0 to 1000. 0 turns this off: Deployments are not watched and their annotations have no effect.")
 	fs.TextVar(&o.Deployments.CIDRPool, "deployment-cidr-pool", netip.Prefix{}, "The `CIDR` from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks. (default none: auto is refused unless -deployment-subnet-pool is set)")
 	fs.IntVar(&o.Deployments.CIDRPrefixLength, "deployment-cidr-prefix-length", 24, "The prefix `length` of each block of -deployment-cidr-pool or -deployment-subnet-pool, at most 30 (IPv4) or 126 (IPv6).")
-	fs.StringVar(&o.Deployments.SubnetPool, "deployment-subnet-pool", "", "The `name-or-ID` of the subnet pool from which Neutron takes the blocks for the annotation samplecrd.k8s.io/network-cidr: auto, in place of -deployment-cidr-pool. A UUID is an ID. (default none)")
+	fs.StringVar(&o.Deployments.SubnetPool, "deployment-subnet-pool", "", "The `name-or-ID` of the subnet pool in Neutron from which Deployments with the annotation samplecrd.k8s.io/network-cidr: auto get their blocks, in place of -deployment-cidr-pool. A value with the form of a UUID is an ID. (default none)")
 }
 
 func (o *Options) addOrphans(fs *flag.FlagSet) {

@@ -24,7 +24,7 @@ type Deed struct {
 	Kind Kind
 	// UID is that of the owner.
 	UID string
-	// CIDR and Gateway are those of the subnet, and PoolID is the ID of its subnet pool. Router and External are of the router.
+	// CIDR and Gateway are those of the subnet, and PoolID is the ID of its subnet pool. Router and External are those of the router.
 	CIDR, Gateway, PoolID string
 	Router, External      string
 

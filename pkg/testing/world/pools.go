@@ -109,7 +109,7 @@ var pooledScenarios = []Scenario{
 	edit("a subnet pool in place of a CIDR", with(), with(from(team, 24))),
 	edit("a CIDR in place of a subnet pool", with(from(team, 24)), with()),
 	edit("the CIDR from a subnet pool, declared", with(from(team, 24)), spec("10.20.0.0/24", "")),
-	edit("one range from the same subnet pool less", with(from(team, 24), another("b", team, 24)), with(from(team, 24))),
+	edit("one range fewer from the same subnet pool", with(from(team, 24), another("b", team, 24)), with(from(team, 24))),
 	{"subnet from a subnet pool vanished", with(from(team, 24), another("b", team, 24)),
 		once(func(w *World) { w.DeleteInNeutron("subnets", w.Find().Status.SubnetID) }), with(from(team, 24), another("b", team, 24))},
 	{"gateway of a subnet from a subnet pool removed in Neutron", with(from(team, 24)),

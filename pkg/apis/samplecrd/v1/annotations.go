@@ -41,8 +41,9 @@ const (
 	// can have: cidr, subnetPool, gateway, allocationPools, additionalSubnets, external, provider
 	// and deletionPolicy, the host routes with a next hop inside the template's CIDR, and what is
 	// of another IP family than its own CIDR. With a subnet pool its IP family is not known: it
-	// takes over all DNS servers, and no host routes. It follows the changes of the template,
-	// except cloudCredentialsRef, which is taken over when it is created.
+	// takes over all DNS servers, ipv6 only if the prefix length is 64, and no host routes. It
+	// follows the changes of the template, except cloudCredentialsRef, which is taken over when it
+	// is created.
 	AnnotationNetworkTemplate = "samplecrd.k8s.io/network-template"
 	// NetworkCIDRAuto as AnnotationNetworkCIDR requests the lowest block of the controller's
 	// -deployment-cidr-pool that does not overlap with a subnet of another Network. With

@@ -247,10 +247,10 @@ type SubnetSpec struct {
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
 	//
-	// Either cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its
-	// network can leave both out in the spec itself: then the subnets of that network that the spec
-	// does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
-	// and is not deleted when the CIDR changes.
+	// Exactly one of cidr and subnetPool is required, also in each of additionalSubnets. Only a
+	// Network that imports its network can leave out both in the spec itself: then the subnets of
+	// that network that the spec does not declare are left alone. If the imported network has a
+	// subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=43
@@ -258,14 +258,17 @@ type SubnetSpec struct {
 	CIDR string `json:"cidr,omitempty"`
 
 	// subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block
-	// of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows
-	// the block. The subnet keeps it, and gives it back to the pool when it is deleted.
+	// of a subnet pool of the project, or of one that is shared with all projects. The status shows
+	// the block. The subnet keeps it until the subnet is deleted.
 	//
-	// If the pool or the prefix length changes, the controller replaces the subnet, with the rules of
-	// another cidr. On one network, Neutron takes all subnets of the same IP version from one
-	// pool, or none: so the subnet of another pool can only be created after the old one is deleted.
-	// If another pool gets the name, that is another pool too: set id if that can happen. To keep a
-	// block without the pool, set cidr to it and remove subnetPool.
+	// The addresses are not known before Neutron has chosen the block. So gateway can only be None or
+	// left out, and allocationPools and hostRoutes cannot be set.
+	//
+	// If the pool or the prefix length changes, the controller replaces the subnet, as if cidr
+	// changed. On one network, Neutron takes all subnets of the same IP version from one pool, or
+	// none of them from a pool. So the controller deletes the old subnet before it creates one from
+	// another pool. If the name leads to another pool later, the pool has changed: set id if that can
+	// happen. To keep the block without the pool, set cidr to the block and remove subnetPool.
 	//
 	// +optional
 	SubnetPool *SubnetPoolReference `json:"subnetPool,omitempty"`
@@ -313,20 +316,21 @@ type SubnetSpec struct {
 	// +optional
 	EnableDHCP *bool `json:"enableDHCP,omitempty"`
 
-	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix
-	// length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it
-	// in place: if it changes, the controller replaces the subnet.
+	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr or a subnetPool with
+	// the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot
+	// change it in place: if it changes, the controller replaces the subnet.
 	//
 	// +optional
 	IPv6 *IPv6Spec `json:"ipv6,omitempty"`
 }
 
-// SubnetPoolReference names a subnet pool of Neutron, and how much of it a subnet needs.
+// SubnetPoolReference names a subnet pool in Neutron, and says how large a block of it the subnet gets.
 type SubnetPoolReference struct {
 	// The pool.
 	NeutronReference `json:",inline"`
 
-	// prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it.
+	// prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it, with its
+	// min_prefixlen and max_prefixlen.
 	//
 	// +required
 	// +kubebuilder:validation:Minimum=1
@@ -627,7 +631,8 @@ type NetworkStatus struct {
 	SubnetID string `json:"subnetID,omitempty"`
 
 	// cidr is the CIDR of the subnet in Neutron. It differs from spec.cidr in the bits
-	// after the prefix length, and until the controller has replaced the subnet.
+	// after the prefix length, and until the controller has replaced the subnet. With
+	// spec.subnetPool, it is the block that Neutron has chosen.
 	// +optional
 	CIDR string `json:"cidr,omitempty"`
 
@@ -695,8 +700,8 @@ type NetworkStatus struct {
 
 // SubnetStatus is a subnet as the controller last observed it in Neutron.
 type SubnetStatus struct {
-	// name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr, and
-	// for one that the spec no longer declares.
+	// name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr or
+	// spec.subnetPool, and for one that the spec no longer declares.
 	// +optional
 	Name string `json:"name,omitempty"`
 	// id is the ID of the subnet.

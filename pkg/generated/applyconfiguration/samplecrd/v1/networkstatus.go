@@ -24,7 +24,8 @@ type NetworkStatusApplyConfiguration struct {
 	// subnetID is the ID of the subnet in Neutron.
 	SubnetID *string `json:"subnetID,omitempty"`
 	// cidr is the CIDR of the subnet in Neutron. It differs from spec.cidr in the bits
-	// after the prefix length, and until the controller has replaced the subnet.
+	// after the prefix length, and until the controller has replaced the subnet. With
+	// spec.subnetPool, it is the block that Neutron has chosen.
 	CIDR *string `json:"cidr,omitempty"`
 	// gateway is the gateway of the subnet in Neutron. None means that it has no gateway.
 	Gateway *string `json:"gateway,omitempty"`

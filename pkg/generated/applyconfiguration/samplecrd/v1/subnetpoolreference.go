@@ -8,11 +8,12 @@ package v1
 // SubnetPoolReferenceApplyConfiguration represents a declarative configuration of the SubnetPoolReference type for use
 // with apply.
 //
-// SubnetPoolReference names a subnet pool of Neutron, and how much of it a subnet needs.
+// SubnetPoolReference names a subnet pool in Neutron, and says how large a block of it the subnet gets.
 type SubnetPoolReferenceApplyConfiguration struct {
 	// The pool.
 	NeutronReferenceApplyConfiguration `json:""`
-	// prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it.
+	// prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it, with its
+	// min_prefixlen and max_prefixlen.
 	PrefixLength *int32 `json:"prefixLength,omitempty"`
 }
 

@@ -46,20 +46,23 @@ type SubnetSpecApplyConfiguration struct {
 	// change it in place. While ports use the subnet, the old CIDR stays in force
 	// (Ready=False, reason InUse).
 	//
-	// Either cidr or subnetPool is required, also in additionalSubnets. Only a Network that imports its
-	// network can leave both out in the spec itself: then the subnets of that network that the spec
-	// does not declare are left alone. If the imported network has a subnet with this CIDR, that subnet is taken over,
-	// and is not deleted when the CIDR changes.
+	// Exactly one of cidr and subnetPool is required, also in each of additionalSubnets. Only a
+	// Network that imports its network can leave out both in the spec itself: then the subnets of
+	// that network that the spec does not declare are left alone. If the imported network has a
+	// subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.
 	CIDR *string `json:"cidr,omitempty"`
 	// subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block
-	// of a subnet pool of the project, or of one that is shared with all projects. status.cidr shows
-	// the block. The subnet keeps it, and gives it back to the pool when it is deleted.
+	// of a subnet pool of the project, or of one that is shared with all projects. The status shows
+	// the block. The subnet keeps it until the subnet is deleted.
 	//
-	// If the pool or the prefix length changes, the controller replaces the subnet, with the rules of
-	// another cidr. On one network, Neutron takes all subnets of the same IP version from one
-	// pool, or none: so the subnet of another pool can only be created after the old one is deleted.
-	// If another pool gets the name, that is another pool too: set id if that can happen. To keep a
-	// block without the pool, set cidr to it and remove subnetPool.
+	// The addresses are not known before Neutron has chosen the block. So gateway can only be None or
+	// left out, and allocationPools and hostRoutes cannot be set.
+	//
+	// If the pool or the prefix length changes, the controller replaces the subnet, as if cidr
+	// changed. On one network, Neutron takes all subnets of the same IP version from one pool, or
+	// none of them from a pool. So the controller deletes the old subnet before it creates one from
+	// another pool. If the name leads to another pool later, the pool has changed: set id if that can
+	// happen. To keep the block without the pool, set cidr to the block and remove subnetPool.
 	SubnetPool *SubnetPoolReferenceApplyConfiguration `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
@@ -78,9 +81,9 @@ type SubnetSpecApplyConfiguration struct {
 	HostRoutes []HostRouteApplyConfiguration `json:"hostRoutes,omitempty"`
 	// enableDHCP says whether DHCP servers serve the subnet. The default is true.
 	EnableDHCP *bool `json:"enableDHCP,omitempty"`
-	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr with the prefix
-	// length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot change it
-	// in place: if it changes, the controller replaces the subnet.
+	// ipv6 says how ports of an IPv6 subnet get their addresses. It needs a cidr or a subnetPool with
+	// the prefix length 64, and DHCP. If it is not set, the subnet has neither mode. Neutron cannot
+	// change it in place: if it changes, the controller replaces the subnet.
 	IPv6 *IPv6SpecApplyConfiguration `json:"ipv6,omitempty"`
 }
 

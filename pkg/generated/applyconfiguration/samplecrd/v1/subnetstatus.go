@@ -10,8 +10,8 @@ package v1
 //
 // SubnetStatus is a subnet as the controller last observed it in Neutron.
 type SubnetStatusApplyConfiguration struct {
-	// name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr, and
-	// for one that the spec no longer declares.
+	// name is the name in spec.additionalSubnets. It is empty for the subnet of spec.cidr or
+	// spec.subnetPool, and for one that the spec no longer declares.
 	Name *string `json:"name,omitempty"`
 	// id is the ID of the subnet.
 	ID *string `json:"id,omitempty"`
