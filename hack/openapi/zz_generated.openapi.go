@@ -38,7 +38,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec":                schema_pkg_apis_samplecrd_v1_RouterSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterStatus":              schema_pkg_apis_samplecrd_v1_RouterStatus(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share":                     schema_pkg_apis_samplecrd_v1_Share(ref),
-		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference":       schema_pkg_apis_samplecrd_v1_SubnetPoolReference(ref),
+		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolSpec":            schema_pkg_apis_samplecrd_v1_SubnetPoolSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetSpec":                schema_pkg_apis_samplecrd_v1_SubnetSpec(ref),
 		"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetStatus":              schema_pkg_apis_samplecrd_v1_SubnetStatus(ref),
 		resource.Quantity{}.OpenAPIModelName():                                                      schema_apimachinery_pkg_api_resource_Quantity(ref),
@@ -124,7 +124,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
 							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. The status shows the block. The subnet keeps it until the subnet is deleted.\n\nThe addresses are not known before Neutron has chosen the block. So gateway can only be None or left out, and allocationPools and hostRoutes cannot be set.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, as if cidr changed. On one network, Neutron takes all subnets of the same IP version from one pool, or none of them from a pool. So the controller deletes the old subnet before it creates one from another pool. If the name leads to another pool later, the pool has changed: set id if that can happen. To keep the block without the pool, set cidr to the block and remove subnetPool.",
-							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolSpec"),
 						},
 					},
 					"gateway": {
@@ -207,7 +207,7 @@ func schema_pkg_apis_samplecrd_v1_AdditionalSubnet(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolSpec"},
 	}
 }
 
@@ -602,7 +602,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
 							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. The status shows the block. The subnet keeps it until the subnet is deleted.\n\nThe addresses are not known before Neutron has chosen the block. So gateway can only be None or left out, and allocationPools and hostRoutes cannot be set.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, as if cidr changed. On one network, Neutron takes all subnets of the same IP version from one pool, or none of them from a pool. So the controller deletes the old subnet before it creates one from another pool. If the name leads to another pool later, the pool has changed: set id if that can happen. To keep the block without the pool, set cidr to the block and remove subnetPool.",
-							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolSpec"),
 						},
 					},
 					"gateway": {
@@ -837,7 +837,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AdditionalSubnet", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.CloudCredentialsReference", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ImportSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.ProviderSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.RouterSpec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.Share", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolSpec"},
 	}
 }
 
@@ -1237,11 +1237,11 @@ func schema_pkg_apis_samplecrd_v1_Share(ref common.ReferenceCallback) common.Ope
 	}
 }
 
-func schema_pkg_apis_samplecrd_v1_SubnetPoolReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+func schema_pkg_apis_samplecrd_v1_SubnetPoolSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubnetPoolReference names a subnet pool in Neutron, and says how large a block of it the subnet gets.",
+				Description: "SubnetPoolSpec names a subnet pool in Neutron, and says how large a block of it the subnet gets.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -1290,7 +1290,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 					"subnetPool": {
 						SchemaProps: spec.SchemaProps{
 							Description: "subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block of a subnet pool of the project, or of one that is shared with all projects. The status shows the block. The subnet keeps it until the subnet is deleted.\n\nThe addresses are not known before Neutron has chosen the block. So gateway can only be None or left out, and allocationPools and hostRoutes cannot be set.\n\nIf the pool or the prefix length changes, the controller replaces the subnet, as if cidr changed. On one network, Neutron takes all subnets of the same IP version from one pool, or none of them from a pool. So the controller deletes the old subnet before it creates one from another pool. If the name leads to another pool later, the pool has changed: set id if that can happen. To keep the block without the pool, set cidr to the block and remove subnetPool.",
-							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"),
+							Ref:         ref("github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolSpec"),
 						},
 					},
 					"gateway": {
@@ -1372,7 +1372,7 @@ func schema_pkg_apis_samplecrd_v1_SubnetSpec(ref common.ReferenceCallback) commo
 			},
 		},
 		Dependencies: []string{
-			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolReference"},
+			"github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.AllocationPool", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.HostRoute", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.IPv6Spec", "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1.SubnetPoolSpec"},
 	}
 }
 

@@ -78,7 +78,7 @@ type Controller struct {
 	queue     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	allocator *allocator
 	// subnetPool is the subnet pool for NetworkCIDRAuto. If it is nil, the allocator chooses the blocks.
-	subnetPool *samplecrdv1.SubnetPoolReference
+	subnetPool *samplecrdv1.SubnetPoolSpec
 	recorder   record.EventRecorder
 	fence      func() // optional
 

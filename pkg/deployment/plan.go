@@ -51,7 +51,7 @@ type request struct {
 	// pool. cidr and subnetPool are empty until one of them is chosen.
 	auto       bool
 	cidr       string
-	subnetPool *samplecrdv1.SubnetPoolReference
+	subnetPool *samplecrdv1.SubnetPoolSpec
 	gateway    string
 	// templateName is the name of the Network to take over from. It is empty if there is none.
 	templateName string
@@ -238,7 +238,7 @@ func orNull(value string) any {
 // chooseRange returns the block or the subnet pool for a request for auto. A Network keeps the
 // block in its annotation, or else its subnet pool. Otherwise it gets the given pool. chooseRange
 // returns neither if the allocator has to choose a block.
-func chooseRange(network *samplecrdv1.Network, pool *samplecrdv1.SubnetPoolReference) (block string, _ *samplecrdv1.SubnetPoolReference) {
+func chooseRange(network *samplecrdv1.Network, pool *samplecrdv1.SubnetPoolSpec) (block string, _ *samplecrdv1.SubnetPoolSpec) {
 	if network == nil {
 		return "", pool
 	}
@@ -261,7 +261,7 @@ func preferredBlock(network *samplecrdv1.Network) netip.Prefix {
 
 // subnetPool returns the reference to the subnet pool with that name or ID. A UUID is an ID. It
 // returns nil for "".
-func subnetPool(nameOrID string, prefixLength int) *samplecrdv1.SubnetPoolReference {
+func subnetPool(nameOrID string, prefixLength int) *samplecrdv1.SubnetPoolSpec {
 	if nameOrID == "" {
 		return nil
 	}
@@ -269,7 +269,7 @@ func subnetPool(nameOrID string, prefixLength int) *samplecrdv1.SubnetPoolRefere
 	if id, err := uuid.Parse(nameOrID); err == nil && id.String() == nameOrID {
 		pool = samplecrdv1.NeutronReference{ID: nameOrID}
 	}
-	return &samplecrdv1.SubnetPoolReference{NeutronReference: pool, PrefixLength: int32(prefixLength)}
+	return &samplecrdv1.SubnetPoolSpec{NeutronReference: pool, PrefixLength: int32(prefixLength)}
 }
 
 // event is an event to record on a Deployment.

@@ -135,13 +135,13 @@ func TestParse(t *testing.T) {
 }
 
 // fromPool returns a reference to the subnet pool of that name.
-func fromPool(name string, prefixLength int32) *samplecrdv1.SubnetPoolReference {
-	return &samplecrdv1.SubnetPoolReference{NeutronReference: samplecrdv1.NeutronReference{Name: name}, PrefixLength: prefixLength}
+func fromPool(name string, prefixLength int32) *samplecrdv1.SubnetPoolSpec {
+	return &samplecrdv1.SubnetPoolSpec{NeutronReference: samplecrdv1.NeutronReference{Name: name}, PrefixLength: prefixLength}
 }
 
 func TestChooseRange(t *testing.T) {
 	shared, old := fromPool("shared", 24), fromPool("old", 26)
-	with := func(cidr string, pool *samplecrdv1.SubnetPoolReference, allocated string) *samplecrdv1.Network {
+	with := func(cidr string, pool *samplecrdv1.SubnetPoolSpec, allocated string) *samplecrdv1.Network {
 		return &samplecrdv1.Network{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{samplecrdv1.AnnotationAllocatedCIDR: allocated}},
 			Spec:       samplecrdv1.NetworkSpec{SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr, SubnetPool: pool}},
@@ -150,9 +150,9 @@ func TestChooseRange(t *testing.T) {
 	tests := []struct {
 		name     string
 		network  *samplecrdv1.Network
-		flag     *samplecrdv1.SubnetPoolReference
+		flag     *samplecrdv1.SubnetPoolSpec
 		block    string
-		wantPool *samplecrdv1.SubnetPoolReference
+		wantPool *samplecrdv1.SubnetPoolSpec
 	}{
 		{"no Network, and no subnet pool", nil, nil, "", nil},
 		{"no Network", nil, shared, "", shared},
@@ -184,7 +184,7 @@ func TestASubnetPoolIsNamedByItsNameOrID(t *testing.T) {
 		{id, samplecrdv1.NeutronReference{ID: id}},
 		{"{" + id + "}", samplecrdv1.NeutronReference{Name: "{" + id + "}"}}, // Parse accepts it, Neutron does not
 	} {
-		want := &samplecrdv1.SubnetPoolReference{NeutronReference: tt.want, PrefixLength: 26}
+		want := &samplecrdv1.SubnetPoolSpec{NeutronReference: tt.want, PrefixLength: 26}
 		if diff := cmp.Diff(want, subnetPool(tt.value, 26)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", tt.value, diff)
 		}

@@ -16,12 +16,12 @@ import (
 // DesiredSubnetPool is the subnet pool from which Neutron takes the CIDR of a subnet.
 type DesiredSubnetPool struct {
 	// Spec is what the Network declares.
-	Spec samplecrdv1.SubnetPoolReference
+	Spec samplecrdv1.SubnetPoolSpec
 	// SubnetPool is the zero value until the name is resolved.
 	SubnetPool
 }
 
-func newDesiredSubnetPool(spec *samplecrdv1.SubnetPoolReference) *DesiredSubnetPool {
+func newDesiredSubnetPool(spec *samplecrdv1.SubnetPoolSpec) *DesiredSubnetPool {
 	if spec == nil {
 		return nil
 	}

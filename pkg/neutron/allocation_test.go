@@ -16,7 +16,7 @@ import (
 func fromPool(label, pool string, length int32) func(*View) {
 	return func(v *View) {
 		s := DesiredSubnet{Label: label, SubnetPool: &DesiredSubnetPool{
-			Spec:       samplecrdv1.SubnetPoolReference{NeutronReference: samplecrdv1.NeutronReference{Name: "team"}, PrefixLength: length},
+			Spec:       samplecrdv1.SubnetPoolSpec{NeutronReference: samplecrdv1.NeutronReference{Name: "team"}, PrefixLength: length},
 			SubnetPool: SubnetPool{ID: pool, Name: "team", Version: 4, Min: "8", Max: "32"},
 		}}
 		if label == "" {
@@ -144,7 +144,7 @@ func TestThePlanOfASubnetFromAPool(t *testing.T) {
 	v.Observed = has(from("q", ours("o", "10.5.0.0/24", "10.5.0.1")))
 	v.Observed.RoutersKnown = true
 	equal(t, []string{
-		"subnet 10.5.0.0/24 replaced by /24 from subnet pool team (Neutron will choose its CIDR), which Neutron refuses before the old subnet is gone: it is not from the same subnet pool",
+		"subnet 10.5.0.0/24 replaced by /24 from subnet pool team (Neutron will choose its CIDR), which Neutron refuses beside the old subnet: both have to be from one subnet pool, or from none",
 		"subnet /24 from subnet pool team (Neutron will choose its CIDR) created",
 		"subnet /24 from subnet pool team (Neutron will choose its CIDR) created",
 		"subnet /24 from the subnet pool attached to router r",

@@ -55,7 +55,7 @@ func plannedText(step Step, then []Step, observed *Observed) string {
 		if next := successor(s, then); next != nil {
 			why := "with which it overlaps"
 			if !next.Subnet.CIDR.Overlaps(s.CIDR) {
-				why = "which Neutron refuses before the old subnet is gone: it is not from the same subnet pool"
+				why = "which Neutron refuses beside the old subnet: both have to be from one subnet pool, or from none"
 			}
 			return fmt.Sprintf("subnet %s replaced by %s, %s", s.CIDR, plannedRange(&next.Subnet), why)
 		}

@@ -317,7 +317,7 @@ func fromPools() samplecrdv1.NetworkSpec {
 	spec := everyField()
 	for _, s := range []*samplecrdv1.SubnetSpec{&spec.SubnetSpec, &spec.AdditionalSubnets[0].SubnetSpec} {
 		s.CIDR, s.Gateway, s.AllocationPools, s.HostRoutes, s.IPv6 = "", "", nil, nil, nil
-		s.SubnetPool = &samplecrdv1.SubnetPoolReference{NeutronReference: samplecrdv1.NeutronReference{Name: "pool", ID: "p"}, PrefixLength: 63}
+		s.SubnetPool = &samplecrdv1.SubnetPoolSpec{NeutronReference: samplecrdv1.NeutronReference{Name: "pool", ID: "p"}, PrefixLength: 63}
 	}
 	return spec
 }
@@ -471,17 +471,17 @@ func TestInvalidFields(t *testing.T) {
 			s.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{{Name: "more", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: "10.0.0.128/25"}}}
 		}, "spec.additionalSubnets[more].cidr: 10.0.0.128/25 overlaps with 10.0.0.0/24, another subnet of this Network"},
 		{"a CIDR and a subnet pool", func(s *samplecrdv1.NetworkSpec) {
-			s.SubnetPool = &samplecrdv1.SubnetPoolReference{PrefixLength: 24}
+			s.SubnetPool = &samplecrdv1.SubnetPoolSpec{PrefixLength: 24}
 		}, "spec.subnetPool: must not be set with cidr, an address as gateway, allocationPools or hostRoutes"},
 		{"a gateway in a range that is not known", func(s *samplecrdv1.NetworkSpec) {
-			s.CIDR, s.Gateway, s.SubnetPool = "", "10.0.0.1", &samplecrdv1.SubnetPoolReference{PrefixLength: 24}
+			s.CIDR, s.Gateway, s.SubnetPool = "", "10.0.0.1", &samplecrdv1.SubnetPoolSpec{PrefixLength: 24}
 		}, "spec.subnetPool: must not be set with cidr, an address as gateway, allocationPools or hostRoutes"},
 		{"IPv6 modes from a pool, without DHCP", func(s *samplecrdv1.NetworkSpec) {
-			s.CIDR, s.SubnetPool = "", &samplecrdv1.SubnetPoolReference{PrefixLength: 64}
+			s.CIDR, s.SubnetPool = "", &samplecrdv1.SubnetPoolSpec{PrefixLength: 64}
 			s.IPv6, s.EnableDHCP = &samplecrdv1.IPv6Spec{AddressMode: "slaac"}, ptr.To(false)
 		}, "spec.ipv6: needs a subnetPool of IPv6 with the prefixLength 64, and DHCP"},
 		{"IPv6 modes from a pool, with another length", func(s *samplecrdv1.NetworkSpec) {
-			s.CIDR, s.SubnetPool, s.IPv6 = "", &samplecrdv1.SubnetPoolReference{PrefixLength: 60}, &samplecrdv1.IPv6Spec{AddressMode: "slaac"}
+			s.CIDR, s.SubnetPool, s.IPv6 = "", &samplecrdv1.SubnetPoolSpec{PrefixLength: 60}, &samplecrdv1.IPv6Spec{AddressMode: "slaac"}
 		}, "spec.ipv6: needs a subnetPool of IPv6 with the prefixLength 64, and DHCP"},
 		{"Observe without an import", func(s *samplecrdv1.NetworkSpec) { s.ManagementPolicy = samplecrdv1.ManagementObserve }, "spec.managementPolicy: Observe needs import"},
 	} {

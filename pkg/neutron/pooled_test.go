@@ -15,7 +15,7 @@ import (
 // pooled returns an edit of a spec: its CIDR is from the pool.
 func pooled(ref samplecrdv1.NeutronReference, length int32) edit {
 	return func(s *samplecrdv1.NetworkSpec) {
-		s.CIDR, s.SubnetPool = "", &samplecrdv1.SubnetPoolReference{NeutronReference: ref, PrefixLength: length}
+		s.CIDR, s.SubnetPool = "", &samplecrdv1.SubnetPoolSpec{NeutronReference: ref, PrefixLength: length}
 	}
 }
 

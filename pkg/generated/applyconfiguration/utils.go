@@ -53,8 +53,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &samplecrdv1.RouteStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Share"):
 		return &samplecrdv1.ShareApplyConfiguration{}
-	case v1.SchemeGroupVersion.WithKind("SubnetPoolReference"):
-		return &samplecrdv1.SubnetPoolReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SubnetPoolSpec"):
+		return &samplecrdv1.SubnetPoolSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetSpec"):
 		return &samplecrdv1.SubnetSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetStatus"):

@@ -84,7 +84,7 @@ func (r *Rules) wanted(n *samplecrdv1.Network, now *Snapshot) string {
 }
 
 // chosen returns the CIDR that Neutron has chosen for the subnet of that name; one that no subnet has if there is none.
-func (r *Rules) chosen(n *samplecrdv1.Network, name string, pool *samplecrdv1.SubnetPoolReference, now *Snapshot) string {
+func (r *Rules) chosen(n *samplecrdv1.Network, name string, pool *samplecrdv1.SubnetPoolSpec, now *Snapshot) string {
 	for _, s := range now.Subnets {
 		if s.NetworkID == n.Status.NetworkID && s.Name == name && r.isFrom(pool, s.SubnetPoolID, s.CIDR) {
 			return s.CIDR

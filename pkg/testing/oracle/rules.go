@@ -148,7 +148,7 @@ func (r *Rules) declaredSubnet(n *samplecrdv1.Network, d *Deed) *samplecrdv1.Sub
 }
 
 // isFrom reports whether the CIDR is one that the spec requests from the subnet pool with that ID.
-func (r *Rules) isFrom(spec *samplecrdv1.SubnetPoolReference, pool, cidr string) bool {
+func (r *Rules) isFrom(spec *samplecrdv1.SubnetPoolSpec, pool, cidr string) bool {
 	prefix, err := netip.ParsePrefix(cidr)
 	return spec != nil && err == nil && pool != "" && cmp.Or(spec.ID, r.Pools[spec.Name]) == pool && prefix.Bits() == int(spec.PrefixLength)
 }

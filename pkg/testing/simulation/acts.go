@@ -355,8 +355,8 @@ func changeSubnet(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 // changePool chooses a subnet pool, and perhaps one more subnet: from the same pool, or of IPv6.
 func changePool(w *World, s *slot, r *rand.Rand, n *samplecrdv1.Network) {
 	pool := []samplecrdv1.NeutronReference{{Name: "team"}, {Name: "team"}, {Name: "spare"}, {ID: w.pools["spare"]}}[r.IntN(4)]
-	from := func() *samplecrdv1.SubnetPoolReference {
-		return &samplecrdv1.SubnetPoolReference{NeutronReference: pool, PrefixLength: int32(24 + r.IntN(2))}
+	from := func() *samplecrdv1.SubnetPoolSpec {
+		return &samplecrdv1.SubnetPoolSpec{NeutronReference: pool, PrefixLength: int32(24 + r.IntN(2))}
 	}
 	n.Spec.SubnetSpec = samplecrdv1.SubnetSpec{SubnetPool: from(), Gateway: []string{"", "", samplecrdv1.GatewayNone}[r.IntN(3)]}
 	n.Spec.AdditionalSubnets = [][]samplecrdv1.AdditionalSubnet{

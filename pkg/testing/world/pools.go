@@ -96,8 +96,8 @@ func another(label, pool string, length int32) func(*samplecrdv1.NetworkSpec) {
 	}
 }
 
-func poolReference(name string, length int32) *samplecrdv1.SubnetPoolReference {
-	return &samplecrdv1.SubnetPoolReference{NeutronReference: samplecrdv1.NeutronReference{Name: name}, PrefixLength: length}
+func poolReference(name string, length int32) *samplecrdv1.SubnetPoolSpec {
+	return &samplecrdv1.SubnetPoolSpec{NeutronReference: samplecrdv1.NeutronReference{Name: name}, PrefixLength: length}
 }
 
 // pooledScenarios have subnets from subnet pools.

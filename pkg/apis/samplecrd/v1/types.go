@@ -271,7 +271,7 @@ type SubnetSpec struct {
 	// happen. To keep the block without the pool, set cidr to the block and remove subnetPool.
 	//
 	// +optional
-	SubnetPool *SubnetPoolReference `json:"subnetPool,omitempty"`
+	SubnetPool *SubnetPoolSpec `json:"subnetPool,omitempty"`
 
 	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
@@ -324,8 +324,8 @@ type SubnetSpec struct {
 	IPv6 *IPv6Spec `json:"ipv6,omitempty"`
 }
 
-// SubnetPoolReference names a subnet pool in Neutron, and says how large a block of it the subnet gets.
-type SubnetPoolReference struct {
+// SubnetPoolSpec names a subnet pool in Neutron, and says how large a block of it the subnet gets.
+type SubnetPoolSpec struct {
 	// The pool.
 	NeutronReference `json:",inline"`
 

@@ -44,7 +44,7 @@ func (b *AdditionalSubnetApplyConfiguration) WithCIDR(value string) *AdditionalS
 // WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SubnetPool field is set to the value of the last call.
-func (b *AdditionalSubnetApplyConfiguration) WithSubnetPool(value *SubnetPoolReferenceApplyConfiguration) *AdditionalSubnetApplyConfiguration {
+func (b *AdditionalSubnetApplyConfiguration) WithSubnetPool(value *SubnetPoolSpecApplyConfiguration) *AdditionalSubnetApplyConfiguration {
 	b.SubnetSpecApplyConfiguration.SubnetPool = value
 	return b
 }

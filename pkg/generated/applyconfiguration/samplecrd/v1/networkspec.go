@@ -101,7 +101,7 @@ func (b *NetworkSpecApplyConfiguration) WithCIDR(value string) *NetworkSpecApply
 // WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SubnetPool field is set to the value of the last call.
-func (b *NetworkSpecApplyConfiguration) WithSubnetPool(value *SubnetPoolReferenceApplyConfiguration) *NetworkSpecApplyConfiguration {
+func (b *NetworkSpecApplyConfiguration) WithSubnetPool(value *SubnetPoolSpecApplyConfiguration) *NetworkSpecApplyConfiguration {
 	b.SubnetSpecApplyConfiguration.SubnetPool = value
 	return b
 }

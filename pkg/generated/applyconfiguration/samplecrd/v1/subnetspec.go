@@ -63,7 +63,7 @@ type SubnetSpecApplyConfiguration struct {
 	// none of them from a pool. So the controller deletes the old subnet before it creates one from
 	// another pool. If the name leads to another pool later, the pool has changed: set id if that can
 	// happen. To keep the block without the pool, set cidr to the block and remove subnetPool.
-	SubnetPool *SubnetPoolReferenceApplyConfiguration `json:"subnetPool,omitempty"`
+	SubnetPool *SubnetPoolSpecApplyConfiguration `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's gateway, inside cidr, such as 192.168.0.1.
 	//
 	// None means a subnet without a gateway. If it is not set, Neutron chooses the first address
@@ -104,7 +104,7 @@ func (b *SubnetSpecApplyConfiguration) WithCIDR(value string) *SubnetSpecApplyCo
 // WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SubnetPool field is set to the value of the last call.
-func (b *SubnetSpecApplyConfiguration) WithSubnetPool(value *SubnetPoolReferenceApplyConfiguration) *SubnetSpecApplyConfiguration {
+func (b *SubnetSpecApplyConfiguration) WithSubnetPool(value *SubnetPoolSpecApplyConfiguration) *SubnetSpecApplyConfiguration {
 	b.SubnetPool = value
 	return b
 }

@@ -5,11 +5,11 @@
 
 package v1
 
-// SubnetPoolReferenceApplyConfiguration represents a declarative configuration of the SubnetPoolReference type for use
+// SubnetPoolSpecApplyConfiguration represents a declarative configuration of the SubnetPoolSpec type for use
 // with apply.
 //
-// SubnetPoolReference names a subnet pool in Neutron, and says how large a block of it the subnet gets.
-type SubnetPoolReferenceApplyConfiguration struct {
+// SubnetPoolSpec names a subnet pool in Neutron, and says how large a block of it the subnet gets.
+type SubnetPoolSpecApplyConfiguration struct {
 	// The pool.
 	NeutronReferenceApplyConfiguration `json:""`
 	// prefixLength is the prefix length of the block, such as 24 or 64. The pool limits it, with its
@@ -17,16 +17,16 @@ type SubnetPoolReferenceApplyConfiguration struct {
 	PrefixLength *int32 `json:"prefixLength,omitempty"`
 }
 
-// SubnetPoolReferenceApplyConfiguration constructs a declarative configuration of the SubnetPoolReference type for use with
+// SubnetPoolSpecApplyConfiguration constructs a declarative configuration of the SubnetPoolSpec type for use with
 // apply.
-func SubnetPoolReference() *SubnetPoolReferenceApplyConfiguration {
-	return &SubnetPoolReferenceApplyConfiguration{}
+func SubnetPoolSpec() *SubnetPoolSpecApplyConfiguration {
+	return &SubnetPoolSpecApplyConfiguration{}
 }
 
 // WithName sets the Name field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Name field is set to the value of the last call.
-func (b *SubnetPoolReferenceApplyConfiguration) WithName(value string) *SubnetPoolReferenceApplyConfiguration {
+func (b *SubnetPoolSpecApplyConfiguration) WithName(value string) *SubnetPoolSpecApplyConfiguration {
 	b.NeutronReferenceApplyConfiguration.Name = &value
 	return b
 }
@@ -34,7 +34,7 @@ func (b *SubnetPoolReferenceApplyConfiguration) WithName(value string) *SubnetPo
 // WithID sets the ID field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ID field is set to the value of the last call.
-func (b *SubnetPoolReferenceApplyConfiguration) WithID(value string) *SubnetPoolReferenceApplyConfiguration {
+func (b *SubnetPoolSpecApplyConfiguration) WithID(value string) *SubnetPoolSpecApplyConfiguration {
 	b.NeutronReferenceApplyConfiguration.ID = &value
 	return b
 }
@@ -42,7 +42,7 @@ func (b *SubnetPoolReferenceApplyConfiguration) WithID(value string) *SubnetPool
 // WithPrefixLength sets the PrefixLength field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PrefixLength field is set to the value of the last call.
-func (b *SubnetPoolReferenceApplyConfiguration) WithPrefixLength(value int32) *SubnetPoolReferenceApplyConfiguration {
+func (b *SubnetPoolSpecApplyConfiguration) WithPrefixLength(value int32) *SubnetPoolSpecApplyConfiguration {
 	b.PrefixLength = &value
 	return b
 }
