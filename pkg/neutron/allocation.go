@@ -46,6 +46,9 @@ func (p *DesiredSubnetPool) refusal() string {
 	if len(p.Prefixes) > 0 && !slices.ContainsFunc(p.Prefixes, isLargeEnough) {
 		return fmt.Sprintf("no prefix of subnet pool %s is as large as /%d", p, length)
 	}
+	if most := map[int]int64{4: 30, 6: 126}[p.Version]; most > 0 && length > most {
+		return fmt.Sprintf("a /%d has no room for the addresses of a gateway and of a DHCP server", length)
+	}
 	return ""
 }
 
@@ -116,7 +119,7 @@ func (d *DesiredSubnet) expectedCIDR() netip.Prefix {
 		return d.CIDR
 	}
 	none := netip.IPv4Unspecified()
-	if d.version() == 6 {
+	if d.version() == 6 || d.SubnetPool.Spec.PrefixLength > 32 {
 		none = netip.IPv6Unspecified()
 	}
 	return netip.PrefixFrom(none, int(d.SubnetPool.Spec.PrefixLength))
@@ -132,7 +135,7 @@ func cidrText(cidr netip.Prefix) string {
 
 // allocated returns, by label, which existing subnet each desired subnet from a pool is. The subnets of one pool with one prefix length
 // can take each other's place: Neutron can change everything else. So a desired subnet is the one that the status has for it, or else
-// one with its name and the mark, or else any with the mark. This also finds a subnet that a lost answer has left behind, so that no
+// one with its name, or else any. This also finds a subnet that a lost answer has left behind, so that no
 // second CIDR is taken from the pool.
 func (v *View) allocated() map[string]*Subnet {
 	found, taken := map[string]*Subnet{}, map[string]bool{}
@@ -143,10 +146,8 @@ func (v *View) allocated() map[string]*Subnet {
 			}
 		}
 	}
-	isRecorded := func(d *DesiredSubnet, s *Subnet) bool { return v.Recorded[d.Label] == s.ID }
-	isNamed := func(d *DesiredSubnet, s *Subnet) bool { return d.Name == s.Name && v.Owner.marks(s.Description) }
-	isMarked := func(_ *DesiredSubnet, s *Subnet) bool { return v.Owner.marks(s.Description) }
-	for _, isMeant := range []func(*DesiredSubnet, *Subnet) bool{isRecorded, isNamed, isMarked} {
+	isAny := func(*DesiredSubnet, *Subnet) bool { return true }
+	for _, isMeant := range []func(*DesiredSubnet, *Subnet) bool{v.isRecorded, isNamed, isAny} {
 		for i := range v.Subnets {
 			d := &v.Subnets[i]
 			for j := range v.Observed.Subnets {
@@ -161,11 +162,16 @@ func (v *View) allocated() map[string]*Subnet {
 }
 
 // isFromPool reports whether the existing subnet can be the desired one: it is the owner's, of that length, and from that pool. While
-// the pool is not resolved, only the subnet in the status can be.
+// the pool is not resolved, only the subnet in the status can be, and one with its name.
 func (v *View) isFromPool(d *DesiredSubnet, s *Subnet) bool {
 	if d.SubnetPool == nil || s.CIDR.Bits() != int(d.SubnetPool.Spec.PrefixLength) || !v.isOurs(s) {
 		return false
 	}
-	isPool := s.PoolID == d.SubnetPool.ID || d.isUnresolved() && v.Recorded[d.Label] == s.ID
+	isPool := s.PoolID == d.SubnetPool.ID || d.isUnresolved() && (v.isRecorded(d, s) || isNamed(d, s))
 	return isPool && s.PoolID != "" && matchesFixed(subnetTable, d, s, v.Import != "")
 }
+
+// isRecorded reports whether the status has the subnet as the desired one.
+func (i Identity) isRecorded(d *DesiredSubnet, s *Subnet) bool { return i.Recorded[d.Label] == s.ID }
+
+func isNamed(d *DesiredSubnet, s *Subnet) bool { return d.Name == s.Name }

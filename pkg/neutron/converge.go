@@ -169,8 +169,8 @@ func isOutdated(step Step, err error) bool {
 		return true
 	}
 	switch step.(type) {
-	case CreateSubnet: // the network, or the subnet pool, can be gone
-		return reason == Invalid || reason == Unresolved
+	case CreateSubnet: // the network, or the subnet pool, can be gone; the subnet can have been created after a time-out
+		return reason == Invalid || reason == Unresolved || reason == PoolEmpty
 	case ShareNetwork: // Neutron answers 400 too if the network to share is gone
 		return reason == Invalid
 	case SetRoutes, RemoveRoutes: // the router, or an interface that a next hop needs, can be gone

@@ -71,7 +71,7 @@ func (i Identity) keeps(n *Network) bool {
 func (v *View) isOurs(s *Subnet) bool {
 	if _, marked := OwnerOf(s.Description); !marked && v.Import != "" {
 		return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool {
-			return d.CIDR == s.CIDR || d.SubnetPool != nil && v.Recorded[d.Label] == s.ID
+			return d.CIDR == s.CIDR || d.SubnetPool != nil && v.isRecorded(&d, s) && isNamed(&d, s)
 		})
 	}
 	return v.owns(s)

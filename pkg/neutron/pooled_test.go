@@ -151,7 +151,7 @@ func TestASubnetFromAPoolWhoseAnswerWasLost(t *testing.T) {
 
 // Another sync can forget a pool after it was found. Without an error, the Network would be ready.
 func TestAPoolThatIsForgottenAfterItWasFound(t *testing.T) {
-	_, err := new(routing).subnetPool("spec.subnetPool", "p")
+	_, _, err := new(routing).subnetPool("spec.subnetPool", "p")
 	equal(t, Unresolved, ReasonOf(err))
 	equal(t, "spec.subnetPool: there is no subnet pool p any more", fmt.Sprint(err))
 }

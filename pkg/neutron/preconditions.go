@@ -279,12 +279,16 @@ func (l *lookahead) checkUpdate(_ context.Context, s UpdateSubnet, expected *Obs
 // with it. An administrator can make one for another project. None overlaps if a subnet that goes before has all the
 // addresses, and Neutron itself is asked before anything goes if none has some of them.
 func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Observed) error {
-	cidr, replaced := s.Subnet.CIDR, false
+	cidr, replaced, conflict := s.Subnet.CIDR, false, "overlap with"
 	for _, old := range l.observed.Subnets {
-		if old.CIDR.Contains(cidr.Addr()) && old.CIDR.Bits() <= cidr.Bits() {
+		isOtherPool := versionOf(old.CIDR) == s.Subnet.version() && old.PoolID != s.Subnet.poolID()
+		if !isOtherPool && old.CIDR.Contains(cidr.Addr()) && old.CIDR.Bits() <= cidr.Bits() {
 			return nil
 		}
-		replaced = replaced || old.CIDR.Overlaps(cidr)
+		if isOtherPool {
+			conflict = "be from another subnet pool than"
+		}
+		replaced = replaced || s.Subnet.excludes(&old)
 	}
 	if !replaced {
 		return nil
@@ -292,7 +296,7 @@ func (l *lookahead) checkHidden(ctx context.Context, s CreateSubnet, _ *Observed
 	ids, err := l.client.subnetIDs(ctx, l.observed.ID)
 	for _, id := range ids {
 		if l.observed.subnet(id) == nil {
-			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s can overlap with subnet %s of the network, which belongs to another project and is not visible: an administrator has to delete it", cidr, id)}
+			return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("%s can %s subnet %s of the network, which belongs to another project and is not visible: an administrator has to delete it", s.Subnet.rangeText(), conflict, id)}
 		}
 	}
 	return err

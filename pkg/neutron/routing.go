@@ -169,6 +169,9 @@ func (c *Cloud) resolveRouter(ctx context.Context, v View) (_ View, err error) {
 // resolvePools is resolve for the subnet pools.
 func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 	var first error
+	if !slices.ContainsFunc(v.Subnets, func(s DesiredSubnet) bool { return s.SubnetPool != nil }) {
+		return v, nil
+	}
 	v.Subnets = slices.Clone(v.Subnets) // the caller's stay as they are
 	for i := range v.Subnets {
 		s := &v.Subnets[i]
@@ -176,33 +179,43 @@ func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 			continue
 		}
 		spec := s.SubnetPool.Spec
-		pool, err := c.resolvePool(ctx, fieldOf(s.Label)+".subnetPool", spec.NeutronReference)
-		s.SubnetPool, first = &DesiredSubnetPool{Spec: spec, SubnetPool: pool}, cmp.Or(first, err)
+		pool, err := c.resolvePool(ctx, fieldOf(s.Label)+".subnetPool", spec)
+		s.SubnetPool, first = &pool, cmp.Or(first, err)
 	}
 	return v, first
 }
 
-// resolvePool returns the subnet pool that the reference names. It also looks for an ID in the list, which has the IP version of the
-// pool.
-func (c *Cloud) resolvePool(ctx context.Context, field string, ref samplecrdv1.NeutronReference) (SubnetPool, error) {
-	id, err := c.findNamed(ctx, field, kindSubnetPool, ref)
+// resolvePool returns the subnet pool that the spec names. It also looks for an ID in the list, which has the IP version of the
+// pool, and its limits: if these are in the way, they are read again, because an administrator can change them.
+func (c *Cloud) resolvePool(ctx context.Context, field string, spec samplecrdv1.SubnetPoolSpec) (pool DesiredSubnetPool, err error) {
+	pool.Spec = spec
+	id, err := c.findNamed(ctx, field, kindSubnetPool, spec.NeutronReference)
 	if err != nil {
-		return SubnetPool{}, err
+		return pool, err
 	}
-	return c.routing.subnetPool(field, id)
+	var age time.Duration
+	pool.SubnetPool, age, err = c.routing.subnetPool(field, id)
+	if err != nil || pool.refusal() == "" || age <= maxNamesAge {
+		return pool, err
+	}
+	if err := c.listNames(ctx, kindSubnetPool); err != nil {
+		return pool, err
+	}
+	pool.SubnetPool, _, err = c.routing.subnetPool(field, id)
+	return pool, err
 }
 
-// subnetPool returns the subnet pool with that ID, as it was listed last. It fails with Unresolved if another sync has just forgotten
+// subnetPool returns the subnet pool with that ID, as it was listed last, and how long ago that was. It fails with Unresolved if another sync has just forgotten
 // it, or listed the pools without it: without an error, a Network would be ready although it has no subnet.
-func (r *routing) subnetPool(field, id string) (SubnetPool, error) {
+func (r *routing) subnetPool(field, id string) (_ SubnetPool, age time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, pool := range r.pools {
 		if pool.ID == id {
-			return pool, nil
+			return pool, time.Since(r.poolsListed), nil
 		}
 	}
-	return SubnetPool{}, &Error{Op: field, Reason: Unresolved, Message: "there is no subnet pool " + id + " any more", RetryAfter: maxNamesAge}
+	return SubnetPool{}, 0, &Error{Op: field, Reason: Unresolved, Message: "there is no subnet pool " + id + " any more", RetryAfter: maxNamesAge}
 }
 
 // resolveName returns the ID of the object that the reference names. It lists the names again if the

@@ -61,7 +61,7 @@ func (w *World) move() {
 		panic(err)
 	}
 	w.cloud.RevokeTokens()
-	w.removeRoutes() // of the drift
+	w.removeRoutes()                                                              // of the drift
 	for _, r := range append(slices.Clone(w.replicas), w.neighbour.replicas...) { // one that has begun elsewhere does not change its place by itself
 		w.killProcess(r)
 	}
