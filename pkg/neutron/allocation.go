@@ -33,7 +33,7 @@ func (p *DesiredSubnetPool) String() string {
 	return cmp.Or(p.Spec.Name, p.Spec.ID)
 }
 
-// refusal returns why Neutron is certain to take no subnet from the pool; "" if it may take one.
+// refusal returns why no subnet of the Network can be from the pool; "" if one may be.
 func (p *DesiredSubnetPool) refusal() string {
 	length := int64(p.Spec.PrefixLength)
 	if least, err := p.Min.Int64(); err == nil && length < least {
