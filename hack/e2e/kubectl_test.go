@@ -36,7 +36,7 @@ func TestKubectlCreatesAndShowsNetworks(t *testing.T) {
 	w.contains(w.kubectl("describe", "network", "example-network"), "Events:", "Created network "+id)
 
 	w.contains(w.kubectl("explain", "network"), "Network declares a network in OpenStack Neutron")
-	w.contains(w.kubectl("explain", "network.spec"), "cidr", "gateway", "the address range of the subnet", "It is required, also in additionalSubnets")
+	w.contains(w.kubectl("explain", "network.spec"), "cidr", "gateway", "the address range of the subnet", "Exactly one of cidr and subnetPool is required")
 	w.contains(w.kubectl("explain", "network.spec.import"), "networkID", "-required-")
 	w.contains(w.kubectl("explain", "network.spec.gateway"), "None means a subnet without a gateway")
 	w.contains(w.kubectl("explain", "network.status.conditions"), "Ready is always present")

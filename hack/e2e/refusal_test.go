@@ -42,6 +42,14 @@ const (
 
 // subnetCases are tried as the first subnet and as an additional one.
 var subnetCases = []fieldCase{
+	{"a range from a subnet pool", `{subnetPool: {name: team, prefixLength: 24}, gateway: None, dnsNameservers: [192.0.2.53]}`, "", ""},
+	{"a CIDR and a subnet pool", `{cidr: 10.0.0.0/24, subnetPool: {name: team, prefixLength: 24}}`, "subnetPool", "must not be set with cidr: either the Network declares its address range, or Neutron takes one from the pool"},
+	{"a gateway in a range that is not known", `{subnetPool: {name: team, prefixLength: 24}, gateway: 10.0.0.1}`, "subnetPool", "must not be set with the gateway 10.0.0.1: the address range is not known before Neutron has chosen it. Leave gateway out, or set it to None"},
+	{"pools in a range that is not known", `{subnetPool: {name: team, prefixLength: 24}, allocationPools: [{start: 10.0.0.1, end: 10.0.0.9}]}`, "subnetPool", "must not be set with allocationPools: the address range is not known before Neutron has chosen it"},
+	{"routes from a range that is not known", `{subnetPool: {name: team, prefixLength: 24}, hostRoutes: [{destination: 10.9.0.0/16, nextHop: 10.0.0.9}]}`, "subnetPool", "must not be set with hostRoutes: the address range is not known before Neutron has chosen it"},
+	{"a subnet pool without a prefix length", `{subnetPool: {name: team}}`, "subnetPool.prefixLength", "Required value"},
+	{"a subnet pool by name and ID", `{subnetPool: {name: team, id: 5a, prefixLength: 24}}`, "subnetPool", "must have exactly one of name and id, and has both, team and 5a"},
+	{"IPv6 modes of another prefix length", `{subnetPool: {name: team, prefixLength: 60}, ipv6: {raMode: slaac, addressMode: slaac}}`, "ipv6", "needs a subnetPool of IPv6 and the prefixLength 64"},
 	{"all fields", `{cidr: 10.0.0.0/24, gateway: 10.0.0.1, dnsNameservers: [10.0.0.53, 192.0.2.53], allocationPools: [{start: 10.0.0.100, end: 10.0.0.200}], hostRoutes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.254}], enableDHCP: true}`, "", ""},
 	{"all fields of IPv6", `{cidr: "fd00:1::/64", gateway: "fd00:1::1", dnsNameservers: ["fd00:1::53"], allocationPools: [{start: "fd00:1::100", end: "fd00:1::200"}], hostRoutes: [{destination: "fd00:9::/64", nextHop: "fd00:1::fe"}], enableDHCP: true, ipv6: {addressMode: slaac, raMode: slaac}}`, "", ""},
 	{"empty lists", `{cidr: 10.0.0.0/24, dnsNameservers: [], allocationPools: [], hostRoutes: []}`, "", ""},
@@ -141,7 +149,7 @@ var networkCases = []fieldCase{
 	{"all of IPv4", `{cidr: 0.0.0.0/0, gateway: 10.0.0.1}`, "", ""},
 	{"its network address", `{cidr: 0.0.0.0/0, gateway: 0.0.0.0}`, "gateway", fmt.Sprintf(notAHost, "0.0.0.0", "0.0.0.0/0")},
 	{"its broadcast address", `{cidr: 0.0.0.0/0, gateway: 255.255.255.255}`, "gateway", fmt.Sprintf(notAHost, "255.255.255.255", "0.0.0.0/0")},
-	{"no CIDR at all", `{gateway: None}`, "cidr", "Required value: is required unless import is set"},
+	{"no CIDR at all", `{gateway: None}`, "cidr", "Required value: is required unless subnetPool or import is set"},
 
 	{"dual stack, and more room", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64"}, {name: more, cidr: 10.0.1.0/24}]}`, "", ""},
 	{"an additional subnet in the first", `{cidr: 10.0.0.0/16, additionalSubnets: [{name: v6, cidr: "fd00:1::/64"}, {name: more, cidr: 10.0.1.0/24}]}`, "additionalSubnets", "more, 10.0.1.0/24, overlaps with cidr, 10.0.0.0/16"},
@@ -151,7 +159,7 @@ var networkCases = []fieldCase{
 	{"a double name", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/16}, {name: a, cidr: 10.2.0.0/24}]}`, "additionalSubnets[1]", `Duplicate value: {"name":"a"}`},
 	{"no name", `{cidr: 10.0.0.0/24, additionalSubnets: [{cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "Required value"},
 	{"a name in upper case", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: V6, cidr: 10.1.0.0/16}]}`, "additionalSubnets[0].name", "\"V6\": PATH in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'"},
-	{"no CIDR", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6}]}`, "additionalSubnets[0].cidr", "Required value: is required"},
+	{"no CIDR", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6}]}`, "additionalSubnets[0].cidr", "Required value: is required unless subnetPool is set"},
 	{"nine additional subnets", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24}, {name: c, cidr: 10.3.0.0/24}, {name: d, cidr: 10.4.0.0/24}, {name: e, cidr: 10.5.0.0/24}, {name: f, cidr: 10.6.0.0/24}, {name: g, cidr: 10.7.0.0/24}, {name: h, cidr: 10.8.0.0/24}, {name: i, cidr: 10.9.0.0/24}]}`, "additionalSubnets", "9: must have at most 8 items"},
 
 	{"a router of its own", `{cidr: 10.0.0.0/24, router: {externalNetwork: {name: public}}}`, "", ""},
@@ -161,6 +169,7 @@ var networkCases = []fieldCase{
 	{"an existing router by name and ID", `{cidr: 10.0.0.0/24, router: {existing: {name: main, id: 5a}}}`, "router.existing", "must have exactly one of name and id, and has both, main and 5a"},
 	{"an ID with a slash", `{cidr: 10.0.0.0/24, router: {existing: {id: a/b}}}`, "router.existing.id", "\"a/b\": PATH in body should match '^[A-Za-z0-9][A-Za-z0-9._-]*$'"},
 	{"a router for a subnet without a gateway", `{cidr: 10.0.0.0/24, gateway: None, router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.0.0.0/24 has the gateway None"},
+	{"a router for a subnet from a pool, without a gateway", `{subnetPool: {name: team, prefixLength: 24}, gateway: None, router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and the one from subnetPool has the gateway None"},
 	{"a router for an additional subnet without a gateway", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: a, cidr: 10.1.0.0/24}, {name: b, cidr: 10.2.0.0/24, gateway: None}], router: {existing: {name: main}}}`, "router", "needs a gateway in each subnet, and 10.2.0.0/24 has the gateway None"},
 	{"a router for a subnet whose addresses it does not announce", `{cidr: "fd00:1::/64", ipv6: {addressMode: slaac}, router: {existing: {name: main}}}`, "router", "needs raMode in each subnet that has addressMode, and fd00:1::/64 has none"},
 	{"a router for an additional subnet whose addresses it does not announce", `{cidr: 10.0.0.0/24, additionalSubnets: [{name: v6, cidr: "fd00:1::/64", ipv6: {addressMode: slaac}}], router: {existing: {name: main}}}`, "router", "needs raMode in each subnet that has addressMode, and fd00:1::/64 has none"},
@@ -449,7 +458,7 @@ func TestAPIServerRefusesInvalidImportsWithTheReason(t *testing.T) {
 		{"nothing to observe", "{cidr: 10.0.0.0/24, managementPolicy: Observe}", "managementPolicy", `Observe needs import, which says what to observe`},
 		{"a policy that does not exist", imported + ", managementPolicy: Look}", "managementPolicy", `"Look": supported values: "Managed", "Observe"`},
 		{"a gateway of no subnet", imported + ", gateway: 10.0.0.9}", "cidr", "Required value: is required if another field of the subnet is set: it says which subnet of the imported network is meant"},
-		{"a router for no subnet", imported + ", router: {externalNetwork: {name: public}}}", "router", "needs a subnet: cidr or additionalSubnets"},
+		{"a router for no subnet", imported + ", router: {externalNetwork: {name: public}}}", "router", "needs a subnet: cidr, subnetPool or additionalSubnets"},
 	} {
 		t.Run(tc.why, func(t *testing.T) {
 			w := w.at(t)

@@ -216,6 +216,23 @@ var brokenByHand = []broken{
 	{"gateway-inside-a-pool-not-foreseen", "pkg/neutron/preconditions.go", []string{
 		`if pool := after.Pools.containing(after.Gateway); pool != "" {`, "if pool := after.Pools.containing(after.Gateway); false {",
 	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
+	{"range-of-a-lost-answer-not-used", "pkg/neutron/allocation.go", []string{
+		"{v.isRecorded, isNamed, isAny}", "{v.isRecorded}",
+		"	isAny := func(*DesiredSubnet, *Subnet) bool { return true }\n", "",
+	}, "./pkg/neutron", "^TestASubnetFromAPoolWhoseAnswerWasLost$"},
+	{"subnet-goes-while-its-pool-is-not-known", "pkg/neutron/plan.go", []string{
+		"waits := effect.takesAway && !v.isResolved() ||", "waits := effect.takesAway && !v.Router.isResolved() ||",
+		"step != nil || !v.isResolved() {", "step != nil || !v.Router.isResolved() {",
+	}, "./pkg/neutron", "^TestNextForSubnetPools$"},
+	{"subnet-of-another-pool-created-beside", "pkg/neutron/allocation.go", []string{
+		"d.CIDR.Overlaps(other.CIDR) || d.version() == versionOf(other.CIDR) && d.poolID() != other.PoolID", "d.CIDR.Overlaps(other.CIDR)",
+	}, "./pkg/neutron", "^TestNextForSubnetPools$"},
+	{"strangers-range-taken-over", "pkg/neutron/ownership.go", []string{
+		"v.isRecorded(&d, s) && isNamed(&d, s)", "v.isRecorded(&d, s)",
+	}, "./pkg/neutron", "^TestAnImportLeavesAStrangersSubnetFromThePoolAlone$"},
+	{"forgotten-pool-taken-for-none", "pkg/neutron/routing.go", []string{
+		"	return SubnetPool{}, 0, &Error{Op: field, Reason: Unresolved,", "	return SubnetPool{}, 0, nil\n}\n\nvar _ = func(field, id string) (SubnetPool, time.Duration, error) {\n	return SubnetPool{}, 0, &Error{Op: field, Reason: Unresolved,",
+	}, "./pkg/neutron", "^TestAPoolThatIsForgottenAfterItWasFound$"},
 	{"routes-not-looked-for", "pkg/neutron/preconditions.go", []string{
 		"	before(laterStep, \"no route of the router depends on the interface\", (*lookahead).checkRoutes),\n", "",
 	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
