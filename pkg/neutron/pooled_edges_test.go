@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -150,20 +151,20 @@ func TestTheLastBlockIsTakenByARequestThatHadTimedOut(t *testing.T) {
 	c := newRoutedCloud(t)
 	c.pool(t, "team", "10.20.0.0/24")
 	r := c.declare(pooled(byName("team"), 24))
-	var late *http.Request
-	var body []byte
+	var late atomic.Pointer[[]byte] // the body of the first request
 	c.answer(func(_ http.ResponseWriter, request *http.Request) bool {
 		if request.Method != http.MethodPost || request.URL.Path != subnetsPath {
 			return false
 		}
-		if late == nil {
-			body, _ = io.ReadAll(request.Body)
-			late = request.Clone(t.Context())
-			panic(http.ErrAbortHandler)
+		if body := late.Load(); body != nil {
+			arrives := httptest.NewRequest(http.MethodPost, request.URL.String(), bytes.NewReader(*body))
+			arrives.Header = request.Header.Clone()
+			c.Server.ServeHTTP(httptest.NewRecorder(), arrives)
+			return false
 		}
-		late.Body = io.NopCloser(bytes.NewReader(body))
-		c.Server.ServeHTTP(httptest.NewRecorder(), late)
-		return false
+		body, _ := io.ReadAll(request.Body)
+		late.Store(&body)
+		panic(http.ErrAbortHandler)
 	})
 	equal(t, Unavailable, ReasonOf(r.err(t)))
 	equal(t, []string{"10.20.0.0/24"}, cidrsIn(r.synced(t)))
