@@ -205,8 +205,9 @@ func (c *Cloud) resolvePool(ctx context.Context, field string, spec samplecrdv1.
 	return pool, err
 }
 
-// subnetPool returns the subnet pool with that ID, as it was listed last, and how long ago that was. It fails with Unresolved if another sync has just forgotten
-// it, or listed the pools without it: without an error, a Network would be ready although it has no subnet.
+// subnetPool returns the subnet pool with that ID, as it was listed last, and how long ago that was. It fails with Unresolved if
+// another sync has just forgotten it, or listed the pools without it: without an error, a Network would be ready although it has
+// no subnet.
 func (r *routing) subnetPool(field, id string) (_ SubnetPool, age time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
