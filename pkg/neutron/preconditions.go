@@ -240,11 +240,12 @@ func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Obser
 // checkCreation fails with Invalid if another subnet of the network excludes the subnet, or if Neutron
 // accepts it on no network.
 func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *Observed) error {
-	if pool := s.Subnet.SubnetPool; pool != nil && pool.refusal() != "" {
-		return &Error{Op: "create subnet", Reason: Invalid, Message: pool.refusal()}
-	}
 	if isRefused(&s.Subnet) {
-		return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)}
+		why := fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)
+		if pool := s.Subnet.SubnetPool; pool != nil {
+			why = pool.refusal()
+		}
+		return &Error{Op: "create subnet", Reason: Invalid, Message: why}
 	}
 	for _, other := range expected.Subnets {
 		if other.CIDR.Overlaps(s.Subnet.CIDR) {
