@@ -292,9 +292,9 @@ func TestActorsAtEveryRequest(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
 			t.Run(s.Name, func(t *testing.T) {
 				t.Parallel()
-				events, nth := eventsOf(t, s), 23
+				events, nth := eventsOf(t, s), 37
 				if s.IsRouted() {
-					nth = 127
+					nth = 211
 				}
 				requests := runActor(t, s, world.Actor{}, math.MaxInt, false, events)
 				for j, actor := range world.Actors {
@@ -362,7 +362,7 @@ func TestAnyBackupIsRestoredAtAnyWrite(t *testing.T) {
 						continue
 					}
 					for backup := 0; backup <= changes && !t.Failed(); backup++ {
-						if backup > 0 && leftOut(number+write+backup, 6) {
+						if backup > 0 && leftOut(number+write+backup, 11) {
 							continue
 						}
 						changes = restore(t, s, write, backup)

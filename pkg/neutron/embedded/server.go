@@ -269,16 +269,15 @@ func (s *Server) Networks() []Network {
 	return all
 }
 
-// Versions returns for each collection of the Neutron at URL, such as networks, how often its objects have changed. As long
-// as that stays the same, so do the answers about them.
-func (s *Server) Versions() map[string]int64 {
+// Versions returns for each collection of the Neutron at URL, such as networks, the versions of its objects by their IDs. A
+// version says nothing but whether it is equal to another one: as long as it is, so are the answers about the object.
+func (s *Server) Versions() map[string]map[string]any {
 	n := s.neutron
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return map[string]int64{
-		"networks": n.networks.version, "subnets": n.subnets.version, "ports": n.ports.version,
-		"routers": n.routers.version, "floatingips": n.floatingIPs.version, "rbac-policies": n.rbacPolicies.version,
-		"subnetpools": n.subnetPools.version,
+	return map[string]map[string]any{
+		"networks": n.networks.versions(), "subnets": n.subnets.versions(), "ports": n.ports.versions(),
+		"routers": n.routers.versions(), "rbac-policies": n.rbacPolicies.versions(),
 	}
 }
 

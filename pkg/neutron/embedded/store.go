@@ -37,8 +37,6 @@ type collection[T object] struct {
 	sorted   []T
 	byParent map[string]map[string]T
 	count    map[string]int
-	// version is how often it was changed.
-	version int64
 }
 
 func newCollection[T object]() *collection[T] {
@@ -53,7 +51,6 @@ func (c *collection[T]) position(id string) int {
 // put inserts into the sorted list in place. This moves only pointers: at 50,000 objects it
 // takes about ten microseconds.
 func (c *collection[T]) put(o T) {
-	c.version++
 	id := o.std().id
 	at := c.position(id)
 	if _, known := c.byID[id]; known {
@@ -73,7 +70,6 @@ func (c *collection[T]) put(o T) {
 
 // remove removes an object that exists.
 func (c *collection[T]) remove(id string) {
-	c.version++
 	o, at := c.byID[id], c.position(id)
 	c.sorted = slices.Delete(c.sorted, at, at+1)
 	delete(c.byID, id)
@@ -84,6 +80,15 @@ func (c *collection[T]) remove(id string) {
 			delete(c.byParent, p)
 		}
 	}
+}
+
+// versions returns the versions of the objects, by their IDs. Because a stored object never changes, it is its own version.
+func (c *collection[T]) versions() map[string]any {
+	versions := make(map[string]any, len(c.byID))
+	for id, o := range c.byID {
+		versions[id] = o
+	}
+	return versions
 }
 
 // in returns the objects in a network, in the order of their IDs.

@@ -4,6 +4,7 @@
 package oracle
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -69,51 +70,40 @@ type Snapshot struct {
 	Shares   map[string]Share
 	// Interfaces are those of each subnet, by their IDs.
 	Interfaces map[string][]Interface
+	interfaces map[string]Interface // by their IDs
 }
+
+// Versions has the version of each object, by the name of its collection and by its ID: a value that is another one after
+// each change of the object.
+type Versions map[string]map[string]any
 
 // Take returns a snapshot. get reads a path of Neutron's API, such as networks, and decodes the answer; its credentials are
 // an administrator's, if there is more than one project. isHalf reports whether the port with that ID is half an interface;
 // nil: none is.
 func Take(get func(path string, answer any) error, isHalf func(port string) bool) (*Snapshot, error) {
-	return (&Snapshot{}).Update(get, isHalf, func(string) bool { return true })
+	return (&Snapshot{}).Update(get, isHalf, nil, nil)
 }
 
-// Update returns a later snapshot. It is Take, but a collection for which hasChanged reports false is that of s.
-func (s *Snapshot) Update(get func(path string, answer any) error, isHalf func(port string) bool, hasChanged func(collection string) bool) (*Snapshot, error) {
-	next := *s
-	var err error
-	if hasChanged("networks") {
-		if next.Networks, err = all(get, "networks", networkFields, func(n Network) string { return n.ID }); err != nil {
-			return nil, err
-		}
+// Update returns a later snapshot. It is Take, but reads only those objects that have another version now than s was made of.
+// Without the versions of a collection, it reads all of it.
+func (s *Snapshot) Update(get func(path string, answer any) error, isHalf func(port string) bool, was, now Versions) (*Snapshot, error) {
+	var next Snapshot
+	r := reader{get, was, now}
+	if err := errors.Join(
+		read(r, "networks", networkFields, s.Networks, &next.Networks, func(n Network) string { return n.ID }),
+		read(r, "subnets", subnetFields, s.Subnets, &next.Subnets, func(s Subnet) string { return s.ID }),
+		read(r, "routers", routerFields, s.Routers, &next.Routers, func(r Router) string { return r.ID }),
+		read(r, "rbac-policies", shareFields, s.Shares, &next.Shares, func(s Share) string { return s.ID }),
+		read(r, "ports", interfaceFields, s.interfaces, &next.interfaces, func(i Interface) string { return i.PortID }),
+	); err != nil {
+		return nil, err
 	}
-	if hasChanged("subnets") {
-		if next.Subnets, err = all(get, "subnets", subnetFields, func(s Subnet) string { return s.ID }); err != nil {
-			return nil, err
-		}
-	}
-	if hasChanged("routers") {
-		if next.Routers, err = all(get, "routers", routerFields, func(r Router) string { return r.ID }); err != nil {
-			return nil, err
-		}
-	}
-	if hasChanged("rbac-policies") {
-		if next.Shares, err = all(get, "rbac-policies", shareFields, func(s Share) string { return s.ID }); err != nil {
-			return nil, err
-		}
-	}
-	if hasChanged("ports") {
-		interfaces, err := all(get, "ports", interfaceFields, func(i Interface) string { return i.PortID })
-		if err != nil {
-			return nil, err
-		}
-		next.Interfaces = map[string][]Interface{}
-		for _, id := range slices.Sorted(maps.Keys(interfaces)) {
-			i := interfaces[id]
-			i.Half = isHalf != nil && isHalf(i.PortID)
-			for _, ip := range i.FixedIPs {
-				next.Interfaces[ip.SubnetID] = append(next.Interfaces[ip.SubnetID], i)
-			}
+	next.Interfaces = map[string][]Interface{}
+	for _, id := range slices.Sorted(maps.Keys(next.interfaces)) {
+		i := next.interfaces[id]
+		i.Half = isHalf != nil && isHalf(i.PortID)
+		for _, ip := range i.FixedIPs {
+			next.Interfaces[ip.SubnetID] = append(next.Interfaces[ip.SubnetID], i)
 		}
 	}
 	return &next, nil
@@ -129,17 +119,38 @@ const (
 	interfaceFields = "id device_id fixed_ips&device_owner=network:router_interface"
 )
 
-// all returns the items of a collection, with those fields.
-func all[T any](get func(string, any) error, collection, fields string, id func(T) string) (map[string]T, error) {
+// reader reads what has another version now.
+type reader struct {
+	get      func(path string, answer any) error
+	was, now Versions
+}
+
+// read sets next to the items of a collection, with those fields: what has changed is read, the rest is taken from last.
+func read[T any](r reader, collection, fields string, last map[string]T, next *map[string]T, id func(T) string) error {
+	query := collection + "?fields=" + strings.ReplaceAll(fields, " ", "&fields=")
+	*next = map[string]T{}
+	if now, isKnown := r.now[collection]; isKnown {
+		var changed []string
+		for key, version := range now {
+			if item, ok := last[key]; r.was[collection][key] != version {
+				changed = append(changed, key)
+			} else if ok {
+				(*next)[key] = item
+			}
+		}
+		if len(changed) == 0 {
+			return nil
+		}
+		query += "&id=" + strings.Join(changed, "&id=")
+	}
 	var answer map[string][]T
-	if err := get(collection+"?fields="+strings.ReplaceAll(fields, " ", "&fields="), &answer); err != nil {
-		return nil, fmt.Errorf("look at Neutron: %w", err)
+	if err := r.get(query, &answer); err != nil {
+		return fmt.Errorf("look at Neutron: %w", err)
 	}
-	byID := map[string]T{}
 	for _, item := range answer[strings.ReplaceAll(collection, "-", "_")] {
-		byID[id(item)] = item
+		(*next)[id(item)] = item
 	}
-	return byID, nil
+	return nil
 }
 
 // ShareOf returns the policy that shares the network with the project, if there is one.

@@ -209,8 +209,8 @@ func (s *Server) do(r *Request, after func(*Request, error)) (o runtime.Object, 
 // matches reports whether the object is among those that the request is about.
 func (r *Request) matches(key Key, o *unstructured.Unstructured) bool {
 	return key.Resource == r.Key.Resource && (r.Key.Namespace == "" || key.Namespace == r.Key.Namespace) &&
-		r.labels.Matches(labels.Set(o.GetLabels())) &&
-		r.fields.Matches(fields.Set{"metadata.name": key.Name, "metadata.namespace": key.Namespace})
+		(r.labels.Empty() || r.labels.Matches(labels.Set(o.GetLabels()))) &&
+		(r.fields.Empty() || r.fields.Matches(fields.Set{"metadata.name": key.Name, "metadata.namespace": key.Namespace}))
 }
 
 // sorted returns the objects that the request is about, by namespace and name.

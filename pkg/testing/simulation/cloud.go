@@ -32,7 +32,7 @@ type cloud struct {
 	// last is the last snapshot, of these versions.
 	mu       sync.Mutex
 	last     *oracle.Snapshot
-	versions map[string]int64
+	versions oracle.Versions
 }
 
 func newCloud(w *shared) *cloud {
@@ -41,7 +41,7 @@ func newCloud(w *shared) *cloud {
 	for _, name := range append(tenants, elsewhere) {
 		projects = append(projects, embedded.Project{Name: name, ID: name, Password: "secret"})
 	}
-	c := &cloud{shared: w, password: "secret", Server: embedded.New(embedded.Options{
+	c := &cloud{shared: w, password: "secret", last: &oracle.Snapshot{}, Server: embedded.New(embedded.Options{
 		Projects:        projects,
 		ExternalNetwork: public, NewID: w.newID,
 	})}
@@ -153,9 +153,7 @@ func (c *cloud) snapshot() *oracle.Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	versions := c.Versions()
-	if c.last == nil {
-		c.last = &oracle.Snapshot{}
-	} else if maps.Equal(versions, c.versions) {
+	if maps.EqualFunc(versions, c.versions, maps.Equal) {
 		return c.last
 	}
 	halves := map[string]bool{}
@@ -163,8 +161,7 @@ func (c *cloud) snapshot() *oracle.Snapshot {
 		halves[i.PortID] = i.Half
 	}
 	get := func(path string, answer any) error { return c.byAdmin(http.MethodGet, path, nil, answer) }
-	hasChanged := func(collection string) bool { return versions[collection] != c.versions[collection] }
-	s, err := c.last.Update(get, func(port string) bool { return halves[port] }, hasChanged)
+	s, err := c.last.Update(get, func(port string) bool { return halves[port] }, c.versions, versions)
 	if err != nil {
 		panic(err) // nothing spoils the requests of users
 	}
