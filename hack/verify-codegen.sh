@@ -14,6 +14,7 @@ trap 'rm -rf "$COPY"' EXIT
 tar -C "$ROOT" --exclude=./.git --exclude=./hack/_output --exclude=./samplecrd-controller -cf - . | tar -C "$COPY" -xf -
 # Delete the generated files first: otherwise a file that is no longer generated stays.
 rm -rf "$COPY/pkg/generated" "$COPY"/artifacts/crd/*.yaml "$COPY/artifacts/helm/samplecrd-controller/files"
+find "$COPY/pkg/apis" "$COPY/hack/openapi" -name 'zz_generated.*' -delete
 "$COPY/hack/update-codegen.sh" >"$COPY/log" 2>&1 || { cat "$COPY/log" >&2; exit 1; }
 
 for path in "${GENERATED[@]}"; do
