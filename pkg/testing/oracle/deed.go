@@ -40,6 +40,7 @@ type Deed struct {
 	isHalf      bool
 	routes      []lostRoute
 	isHolder    bool // an imported network has the mark of the owner, and of nobody else
+	isNameless  bool // somebody has renamed what has the mark, so it does not say what the owner is called
 }
 
 // lostRoute is a route that a router loses.
@@ -97,6 +98,32 @@ type body struct {
 // DeedOf returns what a request to Neutron does, and what is wrong about it whatever the specs say; "" if nothing is. now is
 // what Neutron has before the request. The path follows /v2.0/.
 func (r *Rules) DeedOf(now *Snapshot, method, path string, content []byte) (d *Deed, wrong string) {
+	d, wrong = r.deedOf(now, method, path, content)
+	d.isNameless = r.isNameless(now, d.UID)
+	return d, wrong
+}
+
+// isNameless reports whether the name of the network with the mark of that UID, or else that of its router, does not have the form
+// <namespace>/<name>.
+func (r *Rules) isNameless(now *Snapshot, uid string) bool {
+	var ofNetworks, ofRouters []string
+	for _, n := range now.Networks {
+		if MarkOf(r.Cluster, n.Description) == uid {
+			ofNetworks = append(ofNetworks, n.Name)
+		}
+	}
+	for _, router := range now.Routers {
+		if MarkOf(r.Cluster, router.Description) == uid {
+			ofRouters = append(ofRouters, router.Name)
+		}
+	}
+	if len(ofNetworks) > 0 {
+		ofRouters = nil
+	}
+	return !slices.ContainsFunc(slices.Concat(ofNetworks, ofRouters), func(name string) bool { return strings.Contains(name, "/") })
+}
+
+func (r *Rules) deedOf(now *Snapshot, method, path string, content []byte) (d *Deed, wrong string) {
 	d = &Deed{Method: method, Path: path}
 	collection, rest, _ := strings.Cut(path, "/")
 	id, action, _ := strings.Cut(rest, "/")

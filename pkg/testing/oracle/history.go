@@ -146,6 +146,14 @@ func (h *History) Gone() (gone []*samplecrdv1.Network) {
 	return gone
 }
 
+// isGone reports whether the Network with that UID is gone.
+func (h *History) isGone(uid types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.byUID[uid]
+	return len(all) > 0 && h.versions[all[len(all)-1]].isGone
+}
+
 // WasRetained reports whether the Network with that UID was to be retained for as long as it was being deleted.
 func (h *History) WasRetained(uid types.UID) bool {
 	h.mu.Lock()
@@ -167,6 +175,9 @@ func (r *Rules) Judge(h *History, process string, reads Reads, d *Deed) string {
 		return what + " without an owner"
 	}
 	versions := h.Since(reads, types.UID(d.UID))
+	if len(versions) == 0 && d.isNameless && h.isGone(types.UID(d.UID)) {
+		versions = []*samplecrdv1.Network{nil} // lists have shown that it is an orphan, and nothing says what to read
+	}
 	if d.Kind == RemovesRoutes || d.Kind == Allocates { // a later sync puts that right
 		versions = h.all(types.UID(d.UID))
 	}

@@ -149,3 +149,30 @@ func TestJudgeLooksAtWhatWasReadBeforeTheRequest(t *testing.T) {
 		t.Errorf("by a process that has read nothing: %q", wrong)
 	}
 }
+
+// A process reads the owner of an orphan by the name of the network, unless somebody has renamed the network.
+func TestJudgeOfAnOrphanThatWasRenamed(t *testing.T) {
+	r := &Rules{Cluster: "c", IsStrange: func(string) bool { return false }, IsLegacy: func(string) bool { return false }}
+	for _, test := range []struct {
+		name   string
+		isGone bool
+		want   string
+	}{
+		{"a/b", true, "without a read of it before"},
+		{"renamed", true, ""},
+		{"renamed", false, "without a read of it before"},
+	} {
+		now := parse[Snapshot](inNeutron, `{}`)
+		network, router := now.Networks["net"], now.Routers["own"]
+		network.Name, router.Name = test.name, "a/b"
+		now.Networks["net"], now.Routers["own"] = network, router
+		d, wrong := r.DeedOf(now, "DELETE", "networks/net", nil)
+		h, owner := &History{}, parse[samplecrdv1.Network](wanted, `{GONE}`)
+		h.Add(owner, false)
+		h.Add(owner, test.isGone)
+		wrong += r.Judge(h, "p", h.ReadBy("p"), d)
+		if !strings.HasSuffix(wrong, test.want) || test.want == "" && wrong != "" {
+			t.Errorf("%s, gone %t: %q, want %q", test.name, test.isGone, wrong, test.want)
+		}
+	}
+}
