@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
@@ -206,4 +208,41 @@ func prepareUnscoped(t *testing.T, s world.Scenario) *fixture {
 	f.Configure(f.CloudsYAMLWithout("project_name", "project_domain_name", "region_name"))
 	f.start()
 	return f
+}
+
+// The network of a Network gets the mark of another Network, as when it is handed over to another cluster, or when this Network is
+// restored with its status from a backup of one. However often it is synced, it gets no second network, and its deletion leaves that one.
+func TestNetworkWhoseNetworkHasAnotherOwner(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "10.0.0.1"))
+	f.mustSync()
+	before := f.Get().Status
+	own, other := f.Descriptions()[0], neutron.Owner{Cluster: "another-cluster", UID: "33333333-0000-4000-8000-000000000000"}.Mark()
+	remark := func(description string) {
+		must(t, networks.Update(t.Context(), f.Client, before.NetworkID, networks.UpdateOpts{Description: &description}).Err)
+		must(t, subnets.Update(t.Context(), f.Client, before.SubnetID, subnets.UpdateOpts{Description: &description}).Err)
+		f.relist()
+		f.TakeChanges()
+	}
+	remark(other)
+	for range 3 {
+		f.mustFail(neutron.OtherOwner)
+		f.ExpectReady(samplecrdv1.ReasonOtherOwner, samplecrdv1.ConditionStalled)
+		if n := f.Get(); n.Status.NetworkID != before.NetworkID {
+			t.Errorf("the status has forgotten the network: %+v", n.Status)
+		}
+		f.relist()
+	}
+	f.restart()
+	f.mustFail(neutron.OtherOwner)
+
+	remark(own)
+	f.mustSync()
+	f.ExpectReady(samplecrdv1.ReasonAvailable)
+
+	remark(other)
+	f.Edit(world.BeingDeleted)
+	f.mustSync()
+	if f.Find() != nil || len(f.TakeChanges()) > 0 {
+		t.Errorf("the Network is still there, or its deletion has changed Neutron: %+v", f.Find())
+	}
 }

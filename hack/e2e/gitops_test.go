@@ -26,6 +26,7 @@ import (
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
@@ -139,12 +140,16 @@ func TestStatusOfEachReason(t *testing.T) {
 // recordedChanges records Networks that were ready before.
 func (w *world) recordedChanges() {
 	w.Helper()
-	for _, name := range []string{"other-cloud", "in-use", "in-use-deletion", "paused-deletion"} {
+	for _, name := range []string{"other-cloud", "other-owner", "in-use", "in-use-deletion", "paused-deletion"} {
 		w.declare(name, "  cidr: 10.1.0.0/16\n"+map[string]string{"other-cloud": "  cloudCredentialsRef: {secretName: moving, cloudName: mycloud}\n"}[name])
 	}
 	w.waitReady("other-cloud")
 	w.applySecret("moving", w.credentialsOf("other-team"))
 	w.matchesRecording("other-cloud", w.waitNotReady("other-cloud", samplecrdv1.ReasonOtherCloud))
+
+	w.remark(w.waitReady("other-owner").Status.NetworkID, neutron.Owner{Cluster: "another-cluster", UID: "5a000000-0000-4000-8000-00000000000f"}.Mark())
+	w.annotate("other-owner", samplecrdv1.AnnotationReconcileRequestedAt, "now")
+	w.matchesRecording("other-owner", w.waitNotReady("other-owner", samplecrdv1.ReasonOtherOwner))
 
 	w.port(w.waitReady("in-use").Status.NetworkID, "server-1")
 	w.declare("in-use", "  cidr: 10.9.0.0/16\n")

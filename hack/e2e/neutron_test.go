@@ -52,6 +52,17 @@ func (w *world) subnet(networkID, description, cidr string) string {
 	return s.ID
 }
 
+// remark gives the network another description, and its subnets too.
+func (w *world) remark(networkID, description string) {
+	w.Helper()
+	n, err := networks.Update(w.Context(), w.neutron.Client, networkID, networks.UpdateOpts{Description: &description}).Extract()
+	w.must(err)
+	for _, id := range n.Subnets {
+		_, err := subnets.Update(w.Context(), w.neutron.Client, id, subnets.UpdateOpts{Description: &description}).Extract()
+		w.must(err)
+	}
+}
+
 // asItIs returns all fields of a network or subnet in Neutron, with its revision.
 func (w *world) asItIs(collection, id string) (all map[string]any) {
 	w.Helper()

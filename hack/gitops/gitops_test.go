@@ -173,6 +173,7 @@ var states = []struct {
 	{"invalid-spec", samplecrdv1.ReasonInvalidSpec, degraded, status.FailedStatus, ""},
 	{"forbidden", samplecrdv1.ReasonForbidden, degraded, status.FailedStatus, ""},
 	{"other-cloud", samplecrdv1.ReasonOtherCloud, degraded, status.FailedStatus, ""},
+	{"other-owner", samplecrdv1.ReasonOtherOwner, degraded, status.FailedStatus, ""},
 	{"network-not-found", samplecrdv1.ReasonNetworkNotFound, degraded, status.FailedStatus, ""},
 	{"import-refused", samplecrdv1.ReasonImportRefused, degraded, status.FailedStatus, ""},
 	{"admin-state-down", samplecrdv1.ReasonAdminStateDown, degraded, status.FailedStatus, ""},

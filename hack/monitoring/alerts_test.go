@@ -80,7 +80,7 @@ func TestAlertsHaveASeverityASummaryAndARunbook(t *testing.T) {
 // reasons are the reasons of the Ready condition.
 var reasons = []string{
 	samplecrdv1.ReasonPending, samplecrdv1.ReasonAvailable, samplecrdv1.ReasonInvalidSpec, samplecrdv1.ReasonForbidden,
-	samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ReasonOtherCloud, samplecrdv1.ReasonNoCredentials, samplecrdv1.ReasonCloudNotPermitted, samplecrdv1.ReasonPaused,
+	samplecrdv1.ReasonAuthenticationFailed, samplecrdv1.ReasonOtherCloud, samplecrdv1.ReasonOtherOwner, samplecrdv1.ReasonNoCredentials, samplecrdv1.ReasonCloudNotPermitted, samplecrdv1.ReasonPaused,
 	samplecrdv1.ReasonInUse, samplecrdv1.ReasonQuotaExceeded, samplecrdv1.ReasonNoSegmentAvailable, samplecrdv1.ReasonSubnetPoolExhausted, samplecrdv1.ReasonNeutronUnavailable, samplecrdv1.ReasonReferenceNotFound, samplecrdv1.ReasonAdminStateDown,
 	samplecrdv1.ReasonProgressing, samplecrdv1.ReasonObserved, samplecrdv1.ReasonDiffers, samplecrdv1.ReasonNetworkNotFound, samplecrdv1.ReasonImportRefused,
 }

@@ -25,6 +25,7 @@ var reasons = map[string]bool{
 	samplecrdv1.ReasonForbidden:            true,
 	samplecrdv1.ReasonAuthenticationFailed: true,
 	samplecrdv1.ReasonOtherCloud:           true,
+	samplecrdv1.ReasonOtherOwner:           true,
 	samplecrdv1.ReasonNoCredentials:        true,
 	samplecrdv1.ReasonCloudNotPermitted:    true,
 	samplecrdv1.ReasonPaused:               true,

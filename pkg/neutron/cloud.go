@@ -70,7 +70,7 @@ const (
 )
 
 // Observe returns what Neutron has of the identity. It fails with OtherCloud if there is no network here because it
-// was created in another place.
+// was created in another place, and with OtherOwner if it carries the mark of another Network.
 func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Observed, error) {
 	observed, err := c.read(ctx, identity, read)
 	if err == nil && !observed.Exists() {
@@ -141,8 +141,11 @@ func (c *Cloud) findNetworks(ctx context.Context, identity Identity) (found []*N
 	if ReasonOf(err) == NotFound {
 		return nil, nil
 	}
-	if err != nil || identity.Import == "" && (!identity.covers(network) || c.client.isOfAnother(network)) {
+	if err != nil {
 		return nil, err
+	}
+	if identity.Import == "" && (!identity.covers(network) || c.client.isOfAnother(network)) {
+		return nil, identity.checkOwner(network)
 	}
 	return []*Network{network}, nil
 }

@@ -506,6 +506,44 @@ func TestANetworkOfAnotherPlaceIsNotCreatedAgain(t *testing.T) {
 	})
 }
 
+// The network that the status names may have become another Network's: it was handed over, or the Network was restored from a backup
+// of another cluster with its status.
+func TestNoNetworkIsCreatedInPlaceOfOneThatHasAnotherOwner(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		description string
+		cloud       string
+		isGone      bool
+		want        ErrorReason
+	}{
+		{"another Network's of this cluster", Owner{owner.Cluster, otherUID}.Mark(), "test", false, OtherOwner},
+		{"another cluster's", "kept, " + Owner{"another-cluster", otherUID}.Mark(), "test", false, OtherOwner},
+		{"a user has cleared status.cloud to abandon it", Owner{owner.Cluster, otherUID}.Mark(), "", false, ""},
+		{"that of the same Network in the cluster that this one is a copy of", Owner{"another-cluster", owner.UID}.Mark(), "test", false, ""},
+		{"nobody's", "a user has removed the mark", "test", false, ""},
+		{"gone", "", "test", true, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w, have := made(t, wants("10.0.0.0/24", ""))
+			w.theirs(t, have.ID, "", test.description)
+			put(t, w.others, "subnet", have.Subnets[0].ID, object{"description": test.description})
+			if test.isGone {
+				noError(t, w.others.DeleteNetwork(t.Context(), have.ID, nil))
+			}
+			as := Identity{Owner: owner, NetworkID: have.ID, CloudName: test.cloud, Place: Place{Project: "project-1", Region: "RegionOne"}}
+			for _, read := range []Read{Cached, Live} {
+				w.Observer().Invalidate(owner.UID)
+				_, err := w.Observe(t.Context(), as, read)
+				equal(t, test.want, ReasonOf(err))
+			}
+			as.IsDeleted = true
+			got, err := w.Observe(t.Context(), as, Live)
+			noError(t, err)
+			equal(t, false, got.Exists())
+		})
+	}
+}
+
 // A user may take back the deletion between the two requests.
 func TestADeletionThatIsRepeatedIsVerifiedAgain(t *testing.T) {
 	first := func(status int, kind string) func(*world, *Observed) {

@@ -313,6 +313,8 @@ type Identity struct {
 	Import string
 	// Imported means that the status says that the network was taken over.
 	Imported bool
+	// IsDeleted means that the Network is being deleted.
+	IsDeleted bool
 	// ReadOnly means that nothing may be changed in Neutron: spec.managementPolicy is Observe.
 	ReadOnly bool
 	// NetworkID is the ID of the network that was seen last; "" if none was.
@@ -360,6 +362,7 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		CloudName: network.Status.Cloud,
 		Place:     Place{Project: network.Status.ProjectID, Region: network.Status.Region},
 		Routed:    network.Spec.Router != nil || network.Status.Router != nil,
+		IsDeleted: network.DeletionTimestamp != nil,
 		ReadOnly:  network.IsObserved(),
 		Imported:  network.Status.Imported,
 

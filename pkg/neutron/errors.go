@@ -50,6 +50,8 @@ const (
 	// OtherCloud: the network was created in another cloud, according to the status. No answer
 	// of Neutron has this reason.
 	OtherCloud ErrorReason = "OtherCloud"
+	// OtherOwner: the network of the status carries the mark of another owner. No answer has this reason.
+	OtherOwner ErrorReason = "OtherOwner"
 	// NoCredentials: there are no credentials to authenticate with. No answer has this reason.
 	NoCredentials ErrorReason = "NoCredentials"
 	// NotPermitted: an administrator has not allowed the owner to use the cloud. No answer has this reason.

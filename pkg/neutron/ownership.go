@@ -3,7 +3,10 @@
 
 package neutron
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // This file says whose the objects in Neutron are, and what may be done with them. A network is created, imported, or only
 // observed: Identity.Import and Identity.ReadOnly. A created network has its mark in the description, as all subnets and
@@ -35,6 +38,19 @@ func (i Identity) covers(n *Network) bool {
 		return i.Marks(n)
 	}
 	return n.ID == i.NetworkID && slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return i.Owner.marks(s.Description) })
+}
+
+// checkOwner returns an error if the network that was seen last carries the mark of another Network by now, such as one of a cluster
+// that it was handed over to, or of the cluster whose backup has the status. A second network would be created otherwise. A copy of a
+// cluster has the same UIDs: its Networks get networks of their own. A deletion has nothing to do.
+func (i Identity) checkOwner(network *Network) error {
+	owner, isMarked := OwnerOf(network.Description)
+	if !isMarked || owner.UID == i.Owner.UID || i.CloudName == "" || i.IsDeleted {
+		return nil
+	}
+	return &Error{Op: "find network " + network.ID, Reason: OtherOwner, Message: Printable(fmt.Sprintf(
+		"it carries the mark of another Network, %s of cluster %s: restore the mark %s in its description, or clear status.cloud to abandon that network",
+		owner.UID, owner.Cluster, i.Owner.Mark()))}
 }
 
 // hasLost reports whether the network has none of the owner's marks any more. A removal leaves it alone.

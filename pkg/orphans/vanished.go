@@ -120,7 +120,7 @@ func (v *Vanished) remove(ctx context.Context, network *samplecrdv1.Network) err
 		err = v.removeFrom(klog.NewContext(ctx, logger), cloud, network)
 	}
 	switch {
-	case neutron.ReasonOf(err) == neutron.NoCredentials, neutron.ReasonOf(err) == neutron.OtherCloud:
+	case neutron.ReasonOf(err) == neutron.NoCredentials, neutron.ReasonOf(err) == neutron.OtherCloud, neutron.ReasonOf(err) == neutron.OtherOwner:
 		logger.Info("Left what a vanished Network created", "err", err)
 		return nil
 	case errors.Is(err, errExists):

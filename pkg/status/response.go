@@ -36,6 +36,7 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.Invalid:         {Reason: samplecrdv1.ReasonInvalidSpec, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Forbidden:       {Reason: samplecrdv1.ReasonForbidden, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.OtherCloud:      {Reason: samplecrdv1.ReasonOtherCloud, Condition: samplecrdv1.ConditionStalled, Final: true},
+	neutron.OtherOwner:      {Reason: samplecrdv1.ReasonOtherOwner, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.ImportNotFound:  {Reason: samplecrdv1.ReasonNetworkNotFound, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.ImportRefused:   {Reason: samplecrdv1.ReasonImportRefused, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Paused:          {Reason: samplecrdv1.ReasonPaused, Final: true},

@@ -59,6 +59,7 @@ func TestConditions(t *testing.T) {
 		{neutron.Invalid, "InvalidSpec", "Stalled", resync, "an edit"},
 		{neutron.Forbidden, "Forbidden", "Stalled", resync, "a right"},
 		{neutron.OtherCloud, "OtherCloud", "Stalled", resync, "credentials of the cloud that the status names"},
+		{neutron.OtherOwner, "OtherOwner", "Stalled", resync, "the network's mark"},
 		{neutron.ImportNotFound, "NetworkNotFound", "Stalled", resync, "the network to import"},
 		{neutron.ImportRefused, "ImportRefused", "Stalled", resync, "an edit, or the network's mark"},
 		{neutron.AdminStateDown, "AdminStateDown", "Stalled", resync, "a list that shows it switched on"},

@@ -54,6 +54,9 @@ const (
 	// ReasonOtherCloud is set when the network was created in another cloud than the one
 	// that the controller works in now. The controller changes nothing in either cloud.
 	ReasonOtherCloud = "OtherCloud"
+	// ReasonOtherOwner is set when the network of the status carries the mark of another Network. The
+	// controller neither changes it nor creates another one in its place.
+	ReasonOtherOwner = "OtherOwner"
 	// ReasonNoCredentials is set when the Secret or the ClusterCloud of spec.cloudCredentialsRef does
 	// not exist, cannot be read, or has no valid cloud configuration. The message names the wrong key.
 	ReasonNoCredentials = "NoCredentials"
