@@ -152,7 +152,7 @@ var brokenByHand = []broken{
 	}, "./pkg/neutron", "^TestWhatPreventsTheRemovalOfARoutedNetwork$"},
 	{"interfaces-known-by-their-port-alone", "pkg/neutron/ownership.go", []string{
 		`!(v.Import != "" && v.PortIDs[s.ID] == i.PortID)`, `!(v.Import != "" && slices.Contains(slices.Collect(maps.Values(v.PortIDs)), i.PortID))`,
-		`import "slices"`, "import (\n\t\"maps\"\n\t\"slices\"\n)",
+		`"fmt"`, "\"fmt\"\n\t\"maps\"",
 	}, "./pkg/neutron", "^TestTheOtherIPv6SubnetOfAnImportStaysConnected$"},
 	{"other-addresses-of-our-port-ignored", "pkg/neutron/blockers.go", []string{
 		"return i.SubnetID == ip.SubnetID && p.GoesWith(i)", "return p.GoesWith(i)",
