@@ -136,6 +136,9 @@ start_mariadb() {
   [ ${#STATE} -le 90 ] || die "the path of the state folder is too long for a socket: $STATE"
   local user
   user=$(id -un)
+  # A MariaDB that starts deletes the temporary tables that it finds, also those of another one that shares the folder.
+  mkdir -p "$STATE/tmp"
+  export TMPDIR=$STATE/tmp
   if [ ! -e "$STATE/mysql/.complete" ]; then
     rm -rf "$STATE/mysql"
     mariadb-install-db --no-defaults --basedir="$MARIADB" --datadir="$STATE/mysql" --user="$user" \
