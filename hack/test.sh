@@ -118,7 +118,7 @@ usually() {
   seconds=$(cat "$LOGS/$1.seconds" 2>/dev/null) || case $1 in
     lint) seconds=60 ;;
     codegen) seconds=15 ;;
-    unit) seconds=240 ;;
+    unit) seconds=200 ;;
     contract) seconds=105 ;;
     e2e) seconds=300 ;;
     faults) seconds=120 ;;
