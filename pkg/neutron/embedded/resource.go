@@ -127,14 +127,15 @@ func (k *kind[T]) serve(r *request) *answer {
 	if r.constraint, err = readConstraint(r.Header.Get("If-Match")); err != nil {
 		return err.answer()
 	}
+	isOfTags := len(rest) > 1 && rest[1] == "tags"
 	switch {
-	case len(rest) == 0 && r.constraint != nil:
+	case r.constraint != nil && (len(rest) == 0 || isOfTags):
 		return internalError().answer() // Neutron fails because it expects an ID
 	case len(rest) == 0:
 		return k.serveAll(r)
 	case len(rest) == 1:
 		return k.serveOne(r, rest[0])
-	case rest[1] == "tags" && len(rest) <= 3:
+	case isOfTags && len(rest) <= 3:
 		return k.serveTags(r, rest[0], rest[2:])
 	case len(rest) <= 3 && k.parts[rest[1]] != nil:
 		return k.parts[rest[1]](r, rest[0], rest[2:])
