@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/command/export"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/move"
 	"github.com/samplecrd/samplecrd-controller/pkg/command/plan"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
 )
@@ -36,6 +37,7 @@ func commands() []command {
 	return []command{
 		{"plan", "show what the controller would do, without doing it", plan.Run},
 		{"export", "write manifests that import the networks of a project", export.Run},
+		{"move", "give the networks of another cluster to this one", move.Run},
 		{help, "explain a command: help COMMAND", runHelp},
 	}
 }

@@ -286,7 +286,7 @@ func (l *Networks) AddFinalizerIfNeeded(ctx context.Context, network *samplecrdv
 	if HasFinalizer(network) {
 		return network, false, nil
 	}
-	patched, err = l.patchFinalizers(ctx, network, append(slices.Clone(network.Finalizers), samplecrdv1.Finalizer))
+	patched, err = l.patchMetadata(ctx, network, map[string]any{"finalizers": append(slices.Clone(network.Finalizers), samplecrdv1.Finalizer)})
 	if isNotFound(err) {
 		return nil, false, ErrGone
 	}
@@ -300,7 +300,8 @@ func (l *Networks) AddFinalizerIfNeeded(ctx context.Context, network *samplecrdv
 // RemoveFinalizer removes the finalizer, so that Kubernetes deletes the Network. It returns
 // ErrGone if the API server no longer has the Network.
 func (l *Networks) RemoveFinalizer(ctx context.Context, network *samplecrdv1.Network) error {
-	_, err := l.patchFinalizers(ctx, network, slices.DeleteFunc(slices.Clone(network.Finalizers), func(f string) bool { return f == samplecrdv1.Finalizer }))
+	others := slices.DeleteFunc(slices.Clone(network.Finalizers), func(f string) bool { return f == samplecrdv1.Finalizer })
+	_, err := l.patchMetadata(ctx, network, map[string]any{"finalizers": others})
 	if isNotFound(err) {
 		return ErrGone
 	}
@@ -310,14 +311,27 @@ func (l *Networks) RemoveFinalizer(ctx context.Context, network *samplecrdv1.Net
 	return nil
 }
 
-// patchFinalizers writes the finalizers if the Network is still as it was read: of two
-// controllers that act on the same version, one gets a conflict.
-func (l *Networks) patchFinalizers(ctx context.Context, network *samplecrdv1.Network, finalizers []string) (*samplecrdv1.Network, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":             network.UID,
-		"resourceVersion": network.ResourceVersion,
-		"finalizers":      finalizers,
+// Lock adds the finalizer and the annotation AnnotationMovingFrom in one write. It fails with a conflict if the Network has changed
+// since it was read, and so does Unlock.
+func (l *Networks) Lock(ctx context.Context, network *samplecrdv1.Network, movingFrom string) (*samplecrdv1.Network, error) {
+	finalizers := sets.List(sets.New(network.Finalizers...).Insert(samplecrdv1.Finalizer))
+	return l.patchMetadata(ctx, network, map[string]any{"finalizers": finalizers, "annotations": map[string]any{samplecrdv1.AnnotationMovingFrom: movingFrom}})
+}
+
+// Unlock turns the annotation AnnotationMovingFrom into AnnotationMovedFrom; the finalizer stays. It requests that the controller reads
+// Neutron: what the controller listed before the last change of the move is outdated.
+func (l *Networks) Unlock(ctx context.Context, network *samplecrdv1.Network, requestedAt string) (*samplecrdv1.Network, error) {
+	return l.patchMetadata(ctx, network, map[string]any{"annotations": map[string]any{
+		samplecrdv1.AnnotationMovingFrom: nil, samplecrdv1.AnnotationMovedFrom: network.Annotations[samplecrdv1.AnnotationMovingFrom],
+		samplecrdv1.AnnotationReconcileRequestedAt: requestedAt,
 	}})
+}
+
+// patchMetadata writes the metadata if the Network is still as it was read: of two clients that act on the same version, one gets a
+// conflict.
+func (l *Networks) patchMetadata(ctx context.Context, network *samplecrdv1.Network, metadata map[string]any) (*samplecrdv1.Network, error) {
+	metadata["uid"], metadata["resourceVersion"] = network.UID, network.ResourceVersion
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}

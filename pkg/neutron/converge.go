@@ -30,7 +30,11 @@ type Guard struct {
 func (c *Cloud) approve(identity Identity, guard Guard, next string, ports blockers) error {
 	if guard.Paused {
 		c.waits.drop(identity.Owner.UID)
-		return &Error{Op: "paused by the annotation " + samplecrdv1.AnnotationPaused, Reason: Paused, Message: next}
+		why := "paused by the annotation " + samplecrdv1.AnnotationPaused
+		if identity.MovingFrom != "" {
+			why = "the move from " + identity.MovingFrom + " is not finished: run samplecrd-controller move again"
+		}
+		return &Error{Op: why, Reason: Paused, Message: next}
 	}
 	return c.waits.check(identity.Owner.UID, ports)
 }

@@ -515,13 +515,14 @@ func TestNoNetworkIsCreatedInPlaceOfOneThatHasAnotherOwner(t *testing.T) {
 		cloud       string
 		isGone      bool
 		want        ErrorReason
+		remedy      string
 	}{
-		{"another Network's of this cluster", Owner{owner.Cluster, otherUID}.Mark(), "test", false, OtherOwner},
-		{"another cluster's", "kept, " + Owner{"another-cluster", otherUID}.Mark(), "test", false, OtherOwner},
-		{"a user has cleared status.cloud to abandon it", Owner{owner.Cluster, otherUID}.Mark(), "", false, ""},
-		{"that of the same Network in the cluster that this one is a copy of", Owner{"another-cluster", owner.UID}.Mark(), "test", false, ""},
-		{"nobody's", "a user has removed the mark", "test", false, ""},
-		{"gone", "", "test", true, ""},
+		{"another Network's of this cluster", Owner{owner.Cluster, otherUID}.Mark(), "test", false, OtherOwner, "restore the mark " + owner.Mark()},
+		{"another cluster's", "kept, " + Owner{"another-cluster", otherUID}.Mark(), "test", false, OtherOwner, "run samplecrd-controller move to give it to this Network; or clear status.cloud"},
+		{"a user has cleared status.cloud to abandon it", Owner{owner.Cluster, otherUID}.Mark(), "", false, "", ""},
+		{"that of the same Network in the cluster that this one is a copy of", Owner{"another-cluster", owner.UID}.Mark(), "test", false, "", ""},
+		{"nobody's", "a user has removed the mark", "test", false, "", ""},
+		{"gone", "", "test", true, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w, have := made(t, wants("10.0.0.0/24", ""))
@@ -535,6 +536,9 @@ func TestNoNetworkIsCreatedInPlaceOfOneThatHasAnotherOwner(t *testing.T) {
 				w.Observer().Invalidate(owner.UID)
 				_, err := w.Observe(t.Context(), as, read)
 				equal(t, test.want, ReasonOf(err))
+				if !strings.Contains(fmt.Sprint(err), test.remedy) {
+					t.Errorf("got %v, want %q", err, test.remedy)
+				}
 			}
 			as.IsDeleted = true
 			got, err := w.Observe(t.Context(), as, Live)

@@ -315,6 +315,8 @@ type Identity struct {
 	Imported bool
 	// IsDeleted means that the Network is being deleted.
 	IsDeleted bool
+	// MovingFrom is the owner from which the subcommand move gets the network; "" unless it is doing so.
+	MovingFrom string
 	// ReadOnly means that nothing may be changed in Neutron: spec.managementPolicy is Observe.
 	ReadOnly bool
 	// NetworkID is the ID of the network that was seen last; "" if none was.
@@ -365,6 +367,8 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		IsDeleted: network.DeletionTimestamp != nil,
 		ReadOnly:  network.IsObserved(),
 		Imported:  network.Status.Imported,
+
+		MovingFrom: network.Annotations[samplecrdv1.AnnotationMovingFrom],
 
 		IsShared:   network.DeletionTimestamp.IsZero() && len(network.Spec.SharedWith)+len(network.Status.SharedWith) > 0,
 		SharedWith: network.Status.SharedWith,

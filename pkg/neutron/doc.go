@@ -51,6 +51,7 @@
 //	effects.go       what a step means for those after it
 //	expect.go        what is observed after a step
 //	fields.go        the tables of fields: read, compared, sent
+//	handover.go      what changes when another Network gets the marks
 //	importplan.go    whether a network may be taken over
 //	joint.go         which steps are checked before the first one is taken
 //	observed.go      Observed, and copies of it with one thing changed
@@ -76,6 +77,7 @@
 //	cloud.go          Cloud, and reads of one owner
 //	converge.go       the loops that take the steps
 //	import.go         who imports which network, and how it is taken over
+//	move.go           who owns what, and the requests of a handover
 //	preconditions.go  what can prevent a step in Neutron
 //	preview.go        what Converge and Remove would do
 //	recovery.go       who waits for the end of an outage

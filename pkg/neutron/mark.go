@@ -21,12 +21,15 @@ type Owner struct {
 
 const markPrefix = "samplecrd.k8s.io/owner="
 
+// String returns the owner as its mark has it, <cluster ID>/<UID>.
+func (o Owner) String() string { return o.Cluster + "/" + string(o.UID) }
+
 // Mark returns the mark of the owner. The descriptions of its network, subnets and router end with it.
 //
 // The mark is in the description because a request that creates a network cannot set tags, and a
 // network must not exist without its mark, not even for a moment.
 func (o Owner) Mark() string {
-	return markPrefix + o.Cluster + "/" + string(o.UID)
+	return markPrefix + o.String()
 }
 
 // OwnerOf returns the owner according to the mark in a description, and false if there is no
@@ -37,7 +40,12 @@ func OwnerOf(description string) (Owner, bool) {
 	if !ok {
 		return Owner{}, false
 	}
-	cluster, uid, ok := strings.Cut(mark, "/")
+	return ParseOwner(mark)
+}
+
+// ParseOwner returns the owner that Owner.String has returned, and false for another text.
+func ParseOwner(text string) (Owner, bool) {
+	cluster, uid, ok := strings.Cut(text, "/")
 	if !ok || cluster == "" || uid == "" {
 		return Owner{}, false
 	}

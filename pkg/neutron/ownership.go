@@ -48,9 +48,12 @@ func (i Identity) checkOwner(network *Network) error {
 	if !isMarked || owner.UID == i.Owner.UID || i.CloudName == "" || i.IsDeleted {
 		return nil
 	}
+	remedy := "restore the mark " + i.Owner.Mark() + " in its description"
+	if owner.Cluster != i.Owner.Cluster {
+		remedy = "run samplecrd-controller move to give it to this Network"
+	}
 	return &Error{Op: "find network " + network.ID, Reason: OtherOwner, Message: Printable(fmt.Sprintf(
-		"it carries the mark of another Network, %s of cluster %s: restore the mark %s in its description, or clear status.cloud to abandon that network",
-		owner.UID, owner.Cluster, i.Owner.Mark()))}
+		"it carries the mark of another Network, %s of cluster %s: %s; or clear status.cloud to abandon that network", owner.UID, owner.Cluster, remedy))}
 }
 
 // hasLost reports whether the network has none of the owner's marks any more. A removal leaves it alone.

@@ -140,6 +140,20 @@ func (c *Client) removeRoutes(ctx context.Context, id string, routes Routes) (Ro
 	return exchange[Router](ctx, c, http.MethodPut, object{"routes": now.Routes.without(routes)}, now.Revision, "routers", id)
 }
 
+// describeRouter changes the description of a router that has the owner's mark. It fails with Stale if the router has another mark, or
+// has changed meanwhile.
+func (c *Client) describeRouter(ctx context.Context, id string, owner Owner, fields object) error {
+	now, err := c.getRouterDetails(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !now.isOwnedBy(owner) {
+		return &Error{Op: "update router", Reason: Stale, Message: "its mark has changed"}
+	}
+	_, err = exchange[Router](ctx, c, http.MethodPut, fields, now.Revision, "routers", id)
+	return err
+}
+
 // DeleteRouter deletes the router with its gateway. It fails with InUse if it has interfaces. It
 // returns nil if the router does not exist. The request has no revision: Neutron refuses each
 // revision of a router with a gateway, and takes the gateway away.

@@ -52,8 +52,10 @@ func (u *Unrecorded) Add(network *samplecrdv1.Network, o Outcome) Outcome {
 	if !ok || c.before.UID != network.UID || c.isEmpty() && c.before.Generation != network.Generation {
 		c = change{before: network}
 	}
-	// A network that an earlier sync created is not in the status yet either.
-	c.adopted = c.adopted || o.Adopted && !slices.ContainsFunc(c.steps, isCreation)
+	// A network that an earlier sync created is not in the status yet either. One that was moved here came into the status while the
+	// Network was paused.
+	isFound := o.Adopted || network.Spec.Import == nil && c.before.Status.NetworkID == "" && network.Status.NetworkID != ""
+	c.adopted = c.adopted || isFound && !slices.ContainsFunc(c.steps, isCreation)
 	c.steps = slices.Concat(c.steps, slices.DeleteFunc(slices.Clone(o.Steps), c.isConfirmation))
 	c.steps = c.steps[:min(len(c.steps), maxSteps)]
 	if o.Err == nil && c.isEmpty() {

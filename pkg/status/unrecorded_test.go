@@ -20,7 +20,7 @@ func TestUnrecorded(t *testing.T) {
 	create := neutron.CreateNetwork{}
 	rename := renamed("web")
 	subnet := neutron.CreateSubnet{Subnet: neutron.DesiredSubnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}}
-	unavailable, overQuota, unrecorded := neutronError(neutron.Unavailable), neutronError(neutron.OverQuota), neutronError(neutron.Unrecorded)
+	unavailable, overQuota, unrecorded, paused := neutronError(neutron.Unavailable), neutronError(neutron.OverQuota), neutronError(neutron.Unrecorded), neutronError(neutron.Paused)
 	router := &samplecrdv1.RouterStatus{ID: "r"}
 	attach := func(router, port string) neutron.Step {
 		return neutron.AttachSubnet{Router: router, Subnet: "s", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Port: port}
@@ -95,6 +95,12 @@ func TestUnrecorded(t *testing.T) {
 		{"the answer to the creation is lost", []sync{
 			{fresh, Outcome{Err: unavailable}, unavailable.Error()},
 			{fresh, Outcome{Adopted: true, Steps: steps(subnet)}, "Adopted network n, which carries this Network's mark"},
+		}, nil},
+		{"moved here from another cluster while it was paused, and then resumed", []sync{
+			{fresh, Outcome{Err: paused}, paused.Error()},
+			{progressing, Outcome{Err: paused}, paused.Error()},
+			{progressing, Outcome{Steps: steps(attach("r", "p"))}, "Adopted network n, which carries this Network's mark"},
+			{isReady, Outcome{}, nothing},
 		}, nil},
 		{"adopted, and completed later", []sync{
 			{fresh, Outcome{Adopted: true, Err: overQuota}, overQuota.Error()},

@@ -10,15 +10,14 @@ package plan
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
 )
@@ -50,9 +49,8 @@ const (
 // settings are what the flags and the arguments of the subcommand say.
 type settings struct {
 	*options.Options
-	names, files []string
-	all          bool
-	output       string
+	networks.Selection
+	output string
 }
 
 // command returns the subcommand, whose own flags set s.
@@ -62,11 +60,7 @@ func command(s *settings) options.Command {
 		Usage:  map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default that of the kubeconfig's context, or default)"},
 		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id", "allowed-auth-urls", "cluster-resource-namespace", "cloud-namespace-selector"}),
 		Add: func(fs *flag.FlagSet) {
-			fs.Func("f", "A `file` or a directory with manifests, or - for standard input. Further arguments are files too.", func(file string) error {
-				s.files = append(s.files, file)
-				return nil
-			})
-			fs.BoolVar(&s.all, "A", false, "The Networks of all namespaces.")
+			s.AddFlags(fs, "A `file` or a directory with manifests, or - for standard input.")
 			fs.StringVar(&s.output, "o", "text", "The `format`: text or json.")
 		},
 	}
@@ -77,7 +71,7 @@ func Run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int 
 	s := &settings{}
 	var done bool
 	var err error
-	s.Options, s.names, done, err = command(s).Parse(arguments, stdout)
+	s.Options, s.Names, done, err = command(s).Parse(arguments, stdout)
 	if done {
 		return exitNothing
 	}
@@ -97,23 +91,10 @@ func Run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int 
 
 // complete sets the defaults, and returns the first error in the flags.
 func (s *settings) complete() error {
-	if len(s.files) > 0 {
-		s.files, s.names = append(s.files, s.names...), nil // -f a.yaml b.yaml
-	}
-	if s.Namespace == "" {
-		s.Namespace = kubeclient.Namespace(s.Kubernetes)
-	}
-	switch {
-	case s.output != "text" && s.output != "json":
+	if s.output != "text" && s.output != "json" {
 		return fmt.Errorf("-o=%s: must be one of: text, json", s.output)
-	case len(s.files) > 0 && s.all:
-		return errors.New("-f cannot be combined with -A")
-	case s.all && len(s.names) > 0:
-		return errors.New("-A cannot be combined with names")
-	case len(validation.IsDNS1123Label(s.Namespace)) > 0:
-		return fmt.Errorf("-namespace=%q: must be a valid name of a namespace", s.Namespace)
 	}
-	return nil
+	return s.Complete(s.Options)
 }
 
 func (s *settings) run(ctx context.Context, stderr io.Writer) ([]NetworkPlan, error) {
@@ -135,6 +116,6 @@ func (s *settings) planWith(ctx context.Context, clients *kubeclient.Clients, st
 		return nil, err
 	}
 	p := newPlanner(clients, s)
-	defer p.close()
+	defer p.clouds.Close()
 	return p.plan(ctx, targets), nil
 }

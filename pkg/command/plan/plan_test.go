@@ -32,6 +32,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	commandnetworks "github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	"github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
@@ -200,7 +201,7 @@ func (f *fixture) run(arguments ...string) (out, errs string, code int) {
 	var stdout, stderr bytes.Buffer
 	s := &settings{}
 	var err error
-	s.Options, s.names, _, err = command(s).Parse(append([]string{"-n", "default", "-cloud", cloudName}, arguments...), &stdout)
+	s.Options, s.Names, _, err = command(s).Parse(append([]string{"-n", "default", "-cloud", cloudName}, arguments...), &stdout)
 	f.must(err)
 	f.must(s.complete())
 	plans, err := s.planWith(f.Context(), &kubeclient.Clients{ClusterID: cluster, Kube: f.kube, Networks: f.client}, &stderr)
@@ -570,7 +571,7 @@ func TestWhichNetworksArePlanned(t *testing.T) {
 func TestAFileWithoutTheFlagIsPointedOut(t *testing.T) {
 	f := newFixture(t)
 	for argument, hint := range map[string]bool{"network.yaml": true, "manifests/web": true, "-": true, "web": false, "web.v2": false} {
-		s := &settings{Options: &options.Options{Namespace: "default"}, names: []string{argument}}
+		s := &settings{Options: &options.Options{Namespace: "default"}, Selection: commandnetworks.Selection{Names: []string{argument}}}
 		_, err := s.targets(t.Context(), f.client, io.Discard)
 		if err == nil || strings.Contains(err.Error(), "use -f "+argument) != hint {
 			t.Errorf("%s: got %v", argument, err)
@@ -640,7 +641,7 @@ func TestReadFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			var stderr bytes.Buffer
-			manifests, err := readFiles([]string{dir}, nil, &stderr)
+			manifests, err := commandnetworks.ReadFiles([]string{dir}, nil, &stderr)
 			var names []string
 			for _, m := range manifests {
 				names = append(names, m.GetName())
@@ -653,7 +654,7 @@ func TestReadFiles(t *testing.T) {
 			}
 		})
 	}
-	manifests, err := readFiles([]string{"-"}, strings.NewReader(named("a")), nil)
+	manifests, err := commandnetworks.ReadFiles([]string{"-"}, strings.NewReader(named("a")), nil)
 	if err != nil || len(manifests) != 1 {
 		t.Errorf("standard input: %v, %v", manifests, err)
 	}

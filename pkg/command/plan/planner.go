@@ -6,13 +6,12 @@ package plan
 import (
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
-	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
@@ -20,37 +19,16 @@ import (
 
 // planner plans for Networks. It keeps the clouds that they use.
 type planner struct {
-	clients  *kubeclient.Clients
-	settings *settings
-	lookup   clouds.Lookup
-	opened   map[clouds.Ref]opened
+	clients *kubeclient.Clients
+	clouds  *networks.Clouds
 	// importers are the Networks of this run that import a network to manage it, by its ID.
 	importers map[string]string
 	// names are the names of all Networks in the cluster by their UIDs; nil until they are needed.
 	names map[types.UID]string
 }
 
-// opened is a cloud, or the error that prevents its use.
-type opened struct {
-	cloud  *neutron.Cloud
-	client *neutron.Client
-	err    error
-}
-
 func newPlanner(clients *kubeclient.Clients, s *settings) *planner {
-	lookup := clouds.Lookup{Options: clouds.Options{
-		Client: clients.Kube, Networks: clients.Networks, Servers: s.Servers,
-		ClusterResourceNamespace: s.ClusterResourceNamespace, OwnCloudNamespaces: s.OwnCloudNamespaces,
-	}}
-	return &planner{clients: clients, settings: s, lookup: lookup, opened: map[clouds.Ref]opened{}, importers: map[string]string{}}
-}
-
-func (p *planner) close() {
-	for _, o := range p.opened {
-		if o.client != nil {
-			o.client.Close()
-		}
-	}
+	return &planner{clients: clients, clouds: networks.NewClouds(clients, s.Options), importers: map[string]string{}}
 }
 
 // plan plans for the targets, in their order.
@@ -80,7 +58,7 @@ func (p *planner) planOne(ctx context.Context, t target) (steps []neutron.Planne
 	if err != nil {
 		return nil, "", err
 	}
-	cloud, err := p.cloudOf(ctx, t.network)
+	cloud, err := p.clouds.Of(ctx, t.network)
 	if err != nil {
 		return nil, "", err
 	}
@@ -99,7 +77,7 @@ func (p *planner) planRemoval(ctx context.Context, network *samplecrdv1.Network)
 	if !live.HasFinalizer(network) || network.IsObserved() {
 		return nil, nil
 	}
-	cloud, err := p.cloudOf(ctx, network)
+	cloud, err := p.clouds.Of(ctx, network)
 	if err != nil {
 		return nil, err
 	}
@@ -133,45 +111,6 @@ func (p *planner) checkOthers(t target) error {
 	}
 	p.importers[id] = name
 	return nil
-}
-
-// cloudOf returns the cloud that the Network works in, with what Neutron has now.
-func (p *planner) cloudOf(ctx context.Context, network *samplecrdv1.Network) (*neutron.Cloud, error) {
-	if err := p.lookup.CheckPermission(ctx, network); err != nil {
-		return nil, aboutCredentials(err)
-	}
-	ref := clouds.RefOf(network)
-	if _, ok := p.opened[ref]; !ok {
-		p.opened[ref] = p.open(ctx, ref)
-	}
-	return p.opened[ref].cloud, p.opened[ref].err
-}
-
-func (p *planner) open(ctx context.Context, ref clouds.Ref) opened {
-	config, err := p.configOf(ctx, ref)
-	if err != nil {
-		return opened{err: err}
-	}
-	client := neutron.NewClient(config, p.settings.Neutron)
-	cloud := neutron.NewCloud(config.Name, client, p.clients.ClusterID, time.Hour)
-	return opened{cloud, client, cloud.Observer().Relist(ctx)}
-}
-
-// configOf returns the configuration of the cloud of these credentials, or of the controller's own for the zero Ref.
-func (p *planner) configOf(ctx context.Context, ref clouds.Ref) (neutron.Config, error) {
-	if ref == (clouds.Ref{}) {
-		return neutron.LoadConfig(p.settings.Cloud)
-	}
-	config, err := p.lookup.Config(ctx, ref)
-	return config, aboutCredentials(err)
-}
-
-// aboutCredentials says which field an error of Kubernetes is about. Others say it.
-func aboutCredentials(err error) error {
-	if err == nil || neutron.ReasonOf(err) != "" {
-		return err
-	}
-	return fmt.Errorf("spec.cloudCredentialsRef: %w", err)
 }
 
 // nameOf returns the name of the Network with that UID; "" if it is not known, as without the right to list

@@ -4,17 +4,11 @@
 package plan
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 )
 
@@ -39,123 +33,19 @@ type target struct {
 
 // targets returns the Networks to plan for.
 func (s *settings) targets(ctx context.Context, client clientset.Interface, stderr io.Writer) ([]target, error) {
-	switch {
-	case len(s.files) > 0:
-		manifests, err := readFiles(s.files, os.Stdin, stderr)
+	if len(s.Files) > 0 {
+		manifests, err := networks.ReadFiles(s.Files, os.Stdin, stderr)
 		if err != nil {
 			return nil, err
 		}
 		return s.applied(ctx, client, manifests)
-	case len(s.names) > 0:
-		return s.named(ctx, client)
 	}
-	namespace := s.Namespace
-	if s.all {
-		namespace = metav1.NamespaceAll
+	found, err := networks.List(ctx, client, s.Namespace, s.Names, s.All)
+	targets := make([]target, len(found))
+	for i, n := range found {
+		targets[i] = target{network: n, namespace: n.Namespace, name: n.Name}
 	}
-	list, err := client.SamplecrdV1().Networks(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list Networks: %w", err)
-	}
-	targets := make([]target, len(list.Items))
-	for i := range list.Items {
-		targets[i] = target{network: &list.Items[i], namespace: list.Items[i].Namespace, name: list.Items[i].Name}
-	}
-	return targets, nil
-}
-
-// named reads the Networks with these names.
-func (s *settings) named(ctx context.Context, client clientset.Interface) (targets []target, err error) {
-	for _, name := range s.names {
-		network, err := client.SamplecrdV1().Networks(s.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil && isFile(name) {
-			return nil, fmt.Errorf("%w: to plan for the manifests in a file, use -f %s", err, name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		targets = append(targets, target{namespace: s.Namespace, name: name, network: network})
-	}
-	return targets, nil
-}
-
-// extensions are those of the manifests in a directory.
-var extensions = []string{".yaml", ".yml", ".json"}
-
-// isFile reports whether what should be the name of a Network looks like that of a file.
-func isFile(name string) bool {
-	return name == "-" || strings.Contains(name, "/") || slices.Contains(extensions, filepath.Ext(name))
-}
-
-// readFiles reads the Networks in the files and directories. It tells stderr what it skips.
-func readFiles(paths []string, stdin io.Reader, stderr io.Writer) (manifests []*unstructured.Unstructured, err error) {
-	for _, path := range paths {
-		if path == "-" {
-			found, err := readManifests(stdin, "standard input", stderr)
-			if err != nil {
-				return nil, err
-			}
-			manifests = append(manifests, found...)
-			continue
-		}
-		err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-			isManifest := file == path || slices.Contains(extensions, filepath.Ext(file))
-			if err != nil || entry.IsDir() || !isManifest {
-				return err
-			}
-			f, err := os.Open(file)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			found, err := readManifests(f, file, stderr)
-			manifests = append(manifests, found...)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(manifests) == 0 {
-		return nil, errors.New("there is no Network in the manifests")
-	}
-	return manifests, nil
-}
-
-// readManifests reads the Networks in a stream of YAML or JSON documents.
-func readManifests(r io.Reader, name string, stderr io.Writer) (manifests []*unstructured.Unstructured, err error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(r, 4096)
-	for {
-		var document unstructured.Unstructured
-		err := decoder.Decode(&document.Object)
-		if errors.Is(err, io.EOF) {
-			return manifests, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if document.Object == nil {
-			continue // only comments
-		}
-		items := []unstructured.Unstructured{document}
-		if document.IsList() {
-			list, err := document.ToList()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			items = list.Items
-		}
-		for i := range items {
-			if items[i].GetKind() != "Network" || items[i].GetAPIVersion() != samplecrdv1.GroupVersion.String() {
-				fmt.Fprintf(stderr, "%s: skipped %s\n", name, strings.TrimSpace(cmp.Or(items[i].GetKind(), "an object without a kind")+" "+items[i].GetName()))
-				continue
-			}
-			if items[i].GetName() == "" {
-				return nil, fmt.Errorf("%s: a Network has no name", name)
-			}
-			manifests = append(manifests, &items[i])
-		}
-	}
+	return targets, err
 }
 
 // applied returns the Networks as they would be after kubectl apply.
@@ -179,8 +69,8 @@ var dryRun = []string{metav1.DryRunAll}
 // dryApply returns the Network as it would be after kubectl apply, or after kubectl apply --server-side if
 // it was applied in that way before. The API server validates it, and stores nothing.
 func dryApply(ctx context.Context, client clientset.Interface, manifest *unstructured.Unstructured) (*samplecrdv1.Network, error) {
-	networks := client.SamplecrdV1().Networks(manifest.GetNamespace())
-	live, err := networks.Get(ctx, manifest.GetName(), metav1.GetOptions{})
+	inNamespace := client.SamplecrdV1().Networks(manifest.GetNamespace())
+	live, err := inNamespace.Get(ctx, manifest.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return dryCreate(ctx, client, manifest)
 	}
@@ -193,7 +83,7 @@ func dryApply(ctx context.Context, client clientset.Interface, manifest *unstruc
 	}
 	original := []byte(live.Annotations[lastApplied])
 	if manager := applier(live); manager != "" && len(original) == 0 {
-		return networks.Patch(ctx, live.Name, types.ApplyPatchType, modified, metav1.PatchOptions{
+		return inNamespace.Patch(ctx, live.Name, types.ApplyPatchType, modified, metav1.PatchOptions{
 			FieldManager: manager, Force: new(true), DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict})
 	}
 	current, err := json.Marshal(live)
@@ -204,7 +94,7 @@ func dryApply(ctx context.Context, client clientset.Interface, manifest *unstruc
 	if err != nil {
 		return nil, err
 	}
-	return networks.Patch(ctx, live.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict})
+	return inNamespace.Patch(ctx, live.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict})
 }
 
 // applier returns the field manager that has applied the Network on the server side, as kubectl apply

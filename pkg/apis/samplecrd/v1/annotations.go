@@ -15,6 +15,16 @@ const (
 	AnnotationReconcileRequestedAt = "samplecrd.k8s.io/reconcile-requested-at"
 )
 
+// AnnotationMovingFrom is what the subcommand move writes on a Network while it gives it the network of another one. The value is
+// that Network's owner in Neutron, <cluster ID>/<UID>. As long as the annotation is there, the Network is paused. If it stays,
+// the move was interrupted: run it again.
+//
+// AnnotationMovedFrom has the same value when the move is finished. So another run of move knows that this Network has its network.
+const (
+	AnnotationMovingFrom = "samplecrd.k8s.io/moving-from"
+	AnnotationMovedFrom  = "samplecrd.k8s.io/moved-from"
+)
+
 // LabelDeletionProtection on a Network makes the API server refuse its deletion, and that of its
 // namespace, if the policies of artifacts/deploy/admission/deletion-policy.yaml are installed. Each
 // value protects, except "false". The controller does not read it.
@@ -24,7 +34,9 @@ const (
 const LabelDeletionProtection = "samplecrd.k8s.io/deletion-protection"
 
 // IsPaused reports whether nothing may be changed in Neutron for the Network.
-func (n *Network) IsPaused() bool { return n.Annotations[AnnotationPaused] == "true" }
+func (n *Network) IsPaused() bool {
+	return n.Annotations[AnnotationPaused] == "true" || n.Annotations[AnnotationMovingFrom] != ""
+}
 
 // What a user writes on a Deployment that needs a Network of its own.
 const (

@@ -1,0 +1,181 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
+)
+
+// result is what has come of a Network, as the summary has it.
+type result string
+
+const (
+	planned  result = "with changes"
+	moved    result = "moved"
+	unneeded result = "with nothing to move"
+	failed   result = "with an error"
+)
+
+// handle makes the changes for one Network with -yes, and returns what to print.
+func (m *mover) handle(ctx context.Context, p pair) (text string, _ result) {
+	lines, err := m.changes(ctx, p)
+	if err == nil && m.request.Yes && len(lines) > 0 {
+		err = m.move(ctx, p)
+	}
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s: error: %v\n", p, err), failed
+	case p.handover.From.UID == "":
+		return fmt.Sprintf("%s: nothing to move: nothing of cluster %s fits it\n", p, m.request.From), unneeded
+	case len(lines) == 0:
+		return fmt.Sprintf("%s: nothing to move: it has everything of %s\n", p, neutron.Printable(string(p.handover.From.UID))), unneeded
+	}
+	headline, result := count(len(lines), "change")+" to take over from", planned
+	if m.request.Yes {
+		headline, result = "moved from", moved
+	}
+	for i := range lines {
+		lines[i] = fmt.Sprintf("  %d. %s\n", i+1, lines[i])
+	}
+	return fmt.Sprintf("%s: %s %s, found by %s\n%s", p, headline, neutron.Printable(string(p.handover.From.UID)), p.evidence, strings.Join(lines, "")), result
+}
+
+// changes describes what is left to do. Only for an import, Neutron is asked again: a list of each of many Networks takes long.
+func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error) {
+	if p.err != nil || p.handover.From.UID == "" {
+		return nil, p.err
+	}
+	observed, err := p.handover.Listed(m.inventories[p.cloud].owners)
+	if p.handover.Import != "" {
+		observed, err = m.observe(ctx, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range p.handover.Moves(observed) {
+		lines = append(lines, step.String())
+	}
+	if p.Network.Annotations[samplecrdv1.AnnotationMovingFrom] != "" {
+		lines = append(lines, "annotation "+samplecrdv1.AnnotationMovingFrom+" removed")
+	}
+	return lines, nil
+}
+
+// rest says what the old cluster has and no Network has claimed. After a move, nothing of what was claimed may be there: isAgain means
+// that somebody still works with the old ID.
+func (m *mover) rest(ctx context.Context, claims map[neutron.Owner]result) (text string, isAgain bool, err error) {
+	for _, cloud := range m.clouds() {
+		i := m.inventories[cloud]
+		if m.request.Yes {
+			if i.owners, err = cloud.ListOwners(ctx, i.from, i.to); err != nil {
+				return "", false, err
+			}
+		}
+		var unclaimed, again []types.UID
+		for owner := range i.owners {
+			switch result := claims[owner]; {
+			case owner.Cluster != i.from || result == failed:
+			case result == "":
+				unclaimed = append(unclaimed, owner.UID)
+			case m.request.Yes:
+				again = append(again, owner.UID)
+			}
+		}
+		if len(unclaimed) > 0 {
+			text += fmt.Sprintf("None of these Networks takes over what cluster %s has in cloud %s:\n%s", i.from, cloud.Name(), i.describe(unclaimed))
+		}
+		if len(again) > 0 {
+			text += fmt.Sprintf("error: cluster %s has in cloud %s again, so its controller still works:\n%s", i.from, cloud.Name(), i.describe(again))
+		}
+		isAgain = isAgain || len(again) > 0
+	}
+	return text, isAgain, nil
+}
+
+// clouds returns the clouds of the Networks.
+func (m *mover) clouds() []*neutron.Cloud {
+	return slices.SortedFunc(maps.Keys(m.inventories), func(a, b *neutron.Cloud) int { return cmp.Compare(a.Name(), b.Name()) })
+}
+
+// checkMarks returns ErrNoMarks with the IDs that there are if the old cluster has nothing, and never had something of these Networks.
+func (m *mover) checkMarks(pairs []pair) error {
+	isKnown := func(p pair) bool { return p.err != nil || p.handover.From.UID != "" }
+	if len(pairs) == 0 || slices.ContainsFunc(pairs, isKnown) {
+		return nil
+	}
+	owners, names := map[string]int{}, []string{}
+	for _, cloud := range m.clouds() {
+		names = append(names, cloud.Name())
+		for owner := range m.inventories[cloud].owners {
+			owners[owner.Cluster]++
+		}
+	}
+	if owners[m.request.From] > 0 {
+		return nil
+	}
+	var others []string
+	for cluster, n := range owners {
+		others = append(others, fmt.Sprintf("%s (%s)", neutron.Printable(cluster), count(n, "Network")))
+	}
+	slices.Sort(others)
+	return fmt.Errorf("-from-cluster-id=%s: %w in cloud %s; the IDs there are: %s",
+		m.request.From, ErrNoMarks, strings.Join(names, ", "), cmp.Or(strings.Join(others, ", "), "none"))
+}
+
+// describe has a line for each owner of the old cluster.
+func (i inventory) describe(uids []types.UID) string {
+	slices.Sort(uids)
+	var b strings.Builder
+	for _, uid := range uids {
+		fmt.Fprintf(&b, "  %s: %s\n", neutron.Printable(string(uid)), describe(i.owners[neutron.Owner{Cluster: i.from, UID: uid}]))
+	}
+	return b.String()
+}
+
+// describe says what an owner has in Neutron. It is nil if only subnets of another owner's network have its mark.
+func describe(o *neutron.Observed) string {
+	if o == nil {
+		return "marks of subnets"
+	}
+	var parts []string
+	for _, n := range o.Networks() {
+		text := fmt.Sprintf("network %s %q", n.ID, n.Name)
+		for _, s := range n.Subnets {
+			text += " " + s.CIDR.String()
+		}
+		parts = append(parts, text)
+	}
+	for _, r := range o.Routers {
+		parts = append(parts, fmt.Sprintf("router %s %q", r.ID, r.Name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// summary returns the last line, such as 2 Networks: 1 moved, 1 with an error.
+func summary(total int, counts map[result]int) string {
+	var parts []string
+	for _, r := range []result{moved, planned, unneeded, failed} {
+		if counts[r] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[r], r))
+		}
+	}
+	return strings.TrimSuffix(count(total, "Network")+": "+strings.Join(parts, ", "), ": ")
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
