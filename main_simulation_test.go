@@ -9,6 +9,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -24,6 +25,9 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/caches"
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/move"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	"github.com/samplecrd/samplecrd-controller/pkg/election"
 	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
@@ -82,7 +86,7 @@ func TestSimulation(t *testing.T) {
 // simulate runs one simulation.
 func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, journal []string) {
 	synctest.Test(t, func(*testing.T) {
-		violations, journal = simulation.Run(seed, plan, simulation.Program{Start: startProcessOf, Preview: previewOf})
+		violations, journal = simulation.Run(seed, plan, simulation.Program{Start: startProcessOf, Preview: previewOf, Move: moveOf})
 	})
 	return violations, journal
 }
@@ -113,6 +117,46 @@ func startProcessOf(ctx context.Context, p simulation.Process) error {
 	}
 	c := newControllers(ctx, o, clients, informers, replica, recorder, config)
 	return informers.Run(ctx, func(ctx context.Context) error { return replica.Run(ctx, c.run) })
+}
+
+// moveOf runs the subcommand move for all Networks.
+func moveOf(ctx context.Context, p simulation.Process, from string) (code int, output string, err error) {
+	o, _, err := options.Parse(p.Arguments, io.Discard)
+	if err != nil {
+		return 0, "", err
+	}
+	o.Neutron.UserAgent = p.Name
+	config, err := neutron.ParseConfig("test", p.CloudsYAML)
+	if err != nil {
+		return 0, "", err
+	}
+	ctx = klog.NewContext(ctx, klog.Logger{})
+	clients := &kubeclient.Clients{ClusterID: p.Cluster, Kube: kubernetes.NewForConfigOrDie(p.Kubernetes), Networks: clientset.NewForConfigOrDie(p.Kubernetes)}
+	opened := networks.NewClouds(clients, o)
+	defer opened.Close()
+	client := neutron.NewClient(config, o.Neutron)
+	defer client.Close()
+	own := neutron.NewCloud(config.Name, client, p.Cluster, time.Hour)
+	cloudOf := func(ctx context.Context, n *samplecrdv1.Network) (*neutron.Cloud, error) {
+		if clouds.RefOf(n) == (clouds.Ref{}) {
+			return own, nil
+		}
+		return opened.Of(ctx, n)
+	}
+	all, err := networks.List(ctx, clients.Networks, "", nil, true)
+	if err != nil {
+		return 1, "", err
+	}
+	var targets []move.Target
+	for _, n := range all {
+		targets = append(targets, move.Target{Network: n})
+	}
+	var stdout strings.Builder
+	code, err = move.Request{From: from, OldIsStopped: true, Yes: true}.Move(ctx, clients, cloudOf, targets, &stdout)
+	if errors.Is(err, move.ErrNoMarks) {
+		return 0, stdout.String(), nil // the ID is right
+	}
+	return code, stdout.String(), err
 }
 
 // previewOf returns what the subcommand plan would show for the Networks: what a controller would do now.

@@ -360,4 +360,14 @@ var brokenByHand = []broken{
 	{"owners-of-listed-routers-forgotten", "pkg/neutron/routing.go", []string{
 		"r.owners = r.owners.Union(sets.KeySet(marked))", "r.owners = r.owners.Union(nil)",
 	}, "./pkg/neutron", "^TestARouterThatABackupLacksIsRemovedAlsoIfItCannotBeListed$"},
+	{"move-marks-routers-first", "pkg/neutron/handover.go", []string{
+		"	if h.From.marks(observed.Description) {\n		moves = append(moves, Move{MoveNetwork, observed.ID})\n	}\n", "",
+		"	return moves\n}\n\n// Listed", "	if h.From.marks(observed.Description) {\n		moves = append(moves, Move{MoveNetwork, observed.ID})\n	}\n	return moves\n}\n\n// Listed",
+	}, "", ""},
+	{"move-removes-the-only-tag", "pkg/neutron/handover.go", []string{
+		"if h.Import != \"\" && len(oldTags) > 0 && !observed.namesCluster(h.To) {", "if false {",
+	}, "", ""},
+	{"move-takes-what-another-network-here-owns", "pkg/command/move/match.go", []string{
+		"return uid != t.Network.UID && i.here[uid]", "return false",
+	}, "", ""},
 }

@@ -103,6 +103,7 @@ var kinds = map[string]struct {
 	"the leader is suspended":  {2, (*World).suspend},
 	"a backup is taken":        {3, (*World).backUp},
 	"a backup is restored":     {2, (*World).restore},
+	"another cluster ID":       {1, (*World).changeClusterID},
 	"the leader is stopped":    {2, func(w *World, _ *slot, _ *rand.Rand) { w.stopProcess(w.leader()) }},
 }
 
@@ -135,7 +136,7 @@ func hasTwins(seed uint64) bool { return seed%5 == 0 }
 var anew = []string{
 	"change a Secret", "delete a namespace",
 	"the leader is killed", "a replica is killed", "killed at a request", "the leader is stopped", "the leader is suspended",
-	"Kubernetes is away", "Kubernetes is unreliable", "a backup is restored",
+	"Kubernetes is away", "Kubernetes is unreliable", "a backup is restored", "another cluster ID",
 }
 
 // NewPlan returns what happens in the simulation with that seed.

@@ -135,7 +135,7 @@ func (w *World) tidyImports() {
 		}
 	}
 	for id, s := range now.Subnets {
-		owner, network := oracle.MarkOf(w.cluster, s.Description), now.Networks[s.NetworkID]
+		owner, network := ownerIn(append(w.former, w.cluster), s.Description), now.Networks[s.NetworkID]
 		holders := network.Importers()
 		hasLostIt := owner != "" && len(holders) > 0 && !slices.Contains(holders, owner)
 		if w.isLegacy(s.NetworkID) && (gone[owner] || hasLostIt) {

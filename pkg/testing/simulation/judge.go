@@ -149,6 +149,10 @@ func (c *shared) arrived(r *http.Request, body []byte) (deed *oracle.Deed, judge
 	if !isNeutron || p == nil || p.isDead() {
 		return nil, nil
 	}
+	if p.handover != nil {
+		p.world.judgeMove(p, r, path, body)
+		return nil, nil
+	}
 	return p.world.arrived(p.name, r, path, body), p.world.judge
 }
 

@@ -45,6 +45,9 @@ type Program struct {
 	Start func(ctx context.Context, p Process) error
 	// Preview returns what a controller would do for these Networks now. The credentials are the entry of that name in the YAML.
 	Preview func(ctx context.Context, cluster string, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) ([]Preview, error)
+	// Move runs the subcommand move for all Networks: from the cluster with the ID from to that of the process. It returns the exit
+	// code and what it has printed.
+	Move func(ctx context.Context, p Process, from string) (code int, output string, err error)
 }
 
 // Preview is what a controller would do for one Network.
@@ -72,6 +75,9 @@ type process struct {
 	kill   func()
 	cancel context.CancelFunc
 	ended  chan struct{}
+	// handover is what the process works for, and code its exit code when it has ended; nil and 0 for a controller.
+	handover *handover
+	code     int
 	// suspended is until when the process sends and receives nothing.
 	suspended time.Time
 }
@@ -96,17 +102,32 @@ func (p *process) hasEnded() bool {
 
 // launch starts the next process of the replica.
 func (w *World) launch(r *replica) {
+	p, ctx := w.newProcess()
+	r.current = p
+	w.log("%s starts as replica %d", p.name, r.index)
+	spec := w.processSpec(p, w.cluster)
+	w.running.Go(func() {
+		defer close(p.ended)
+		w.log("%s has ended: %v", p.name, w.program.Start(ctx, spec))
+	})
+}
+
+// newProcess returns a process that was not started yet, and its context.
+func (w *World) newProcess() (*process, context.Context) {
 	w.launched++
 	ctx, cancel := context.WithCancel(w.ctx)
 	p := &process{world: w, name: fmt.Sprintf("process-%d", w.launched), dead: make(chan struct{}), cancel: cancel, ended: make(chan struct{})}
 	p.kill = sync.OnceFunc(func() { close(p.dead); cancel() })
-	r.current = p
 	w.mu.Lock()
 	w.processes[p.name] = p
 	w.mu.Unlock()
-	w.log("%s starts as replica %d", p.name, r.index)
-	spec := Process{
-		Name: p.name, Cluster: w.cluster, CloudsYAML: w.cloud.yaml(), Arguments: w.arguments(),
+	return p, ctx
+}
+
+// processSpec returns what the process is started with.
+func (w *World) processSpec(p *process, cluster string) Process {
+	return Process{
+		Name: p.name, Cluster: cluster, CloudsYAML: w.cloud.yaml(), Arguments: w.arguments(),
 		Kubernetes: w.clientConfig(w.connectionOf(p)),
 		Lost: func() {
 			w.log("%s has lost the lease", p.name)
@@ -114,10 +135,6 @@ func (w *World) launch(r *replica) {
 			goruntime.Goexit()
 		},
 	}
-	w.running.Go(func() {
-		defer close(p.ended)
-		w.log("%s has ended: %v", p.name, w.program.Start(ctx, spec))
-	})
 }
 
 // arguments returns the flags of all processes.
@@ -137,9 +154,14 @@ func (w *World) clientConfig(c restapi.Client) *rest.Config {
 // connectionOf returns what is between the API server and the process.
 func (w *World) connectionOf(p *process) restapi.Client {
 	return restapi.Client{
-		Dead:     p.dead,
-		Before:   func(r *restapi.Request) restapi.Fault { return w.faultInKubernetes(p, r) },
-		After:    func(r *restapi.Request, err error) { w.judge.kubernetes(p.name, r, err) },
+		Dead:   p.dead,
+		Before: func(r *restapi.Request) restapi.Fault { return w.faultInKubernetes(p, r) },
+		After: func(r *restapi.Request, err error) {
+			w.judge.kubernetes(p.name, r, err)
+			if h := p.handover; h != nil && r.Verb == "patch" && err == nil {
+				w.set(func() { h.patched = append(h.patched, r.Key) })
+			}
+		},
 		Lateness: func() time.Duration { return w.latenessOf(p) },
 	}
 }
@@ -157,6 +179,9 @@ func (w *World) latenessOf(p *process) time.Duration {
 
 // tend restarts what has ended, as a kubelet does.
 func (w *World) tend() {
+	if w.tendHandover() {
+		return
+	}
 	for _, r := range w.replicas {
 		switch {
 		case r.current != nil && !r.current.hasEnded() && !r.current.isDead():

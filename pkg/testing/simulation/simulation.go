@@ -12,7 +12,7 @@
 //   - Silence, in the two hours after that: the controller lists Neutron, and writes nothing.
 //
 // simulation.go has the run: its worlds, its time and its end. What happens is in acts.go (the plan, and users), imports.go,
-// deployments.go, tenants.go, trouble.go (strangers and faults) and moves.go (Keystone leads elsewhere). process.go has the
+// deployments.go, tenants.go, trouble.go (strangers and faults), moves.go (Keystone leads elsewhere) and handover.go (a cluster gets another ID). process.go has the
 // controllers' processes and what becomes of their requests, judge.go passes these to the oracle, cloud.go is the OpenStack.
 // The API server is package restapi, and package pipes has the connections in memory.
 package simulation
@@ -55,6 +55,9 @@ type World struct {
 	cluster string
 	// neighbour is the other cluster; nil for the neighbour itself.
 	neighbour *World
+	// former are the IDs that the cluster had before, and handover gives it another one; nil if it keeps its ID.
+	former   []string
+	handover *handover
 	// twin is the other cluster, if that has the same ID by mistake.
 	twin  *World
 	api   *restapi.Server
@@ -73,9 +76,11 @@ type World struct {
 	// left has the UIDs of those Networks of which nobody has told the controllers that they are gone.
 	left map[string]bool
 	// forgot has the UIDs of those whose status was set back or removed.
-	forgot    map[string]bool
-	backup    *restapi.Backup
-	collected time.Time
+	forgot map[string]bool
+	backup *restapi.Backup
+	// backupLeader is the process that had the Lease then.
+	backupLeader string
+	collected    time.Time
 }
 
 // shared is what the two clusters have in common.
@@ -92,6 +97,7 @@ type shared struct {
 	externals, gates, pools map[string]string
 	// strange has the IDs of all that no controller may change.
 	strange            sync.Map
+	ids                []string        // those that clusters have or had
 	removed            map[string]bool // networks, by hand
 	ports, floatingIPs []string
 
@@ -116,7 +122,7 @@ type shared struct {
 func Run(seed uint64, plan []Act, program Program) (violations, journal []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{},
-		externals: map[string]string{}, gates: map[string]string{}, pools: map[string]string{}, rolled: map[string]int{}}
+		ids: []string{Cluster, neighbour}, externals: map[string]string{}, gates: map[string]string{}, pools: map[string]string{}, rolled: map[string]int{}}
 	common.cloud = newCloud(common)
 	w := newWorld(common, 1, Cluster)
 	if hasTwins(seed) {
@@ -266,6 +272,7 @@ func (w *World) agree() (violations []string) {
 		for _, c := range w.clusters() {
 			c.tidyImports()
 			c.tidyForgotten()
+			c.tidyMoves()
 		}
 		w.pass(time.Now().Add(15 * time.Second))
 	}

@@ -78,11 +78,12 @@ func (w *World) suspend(_ *slot, r *rand.Rand) {
 
 func (w *World) backUp(_ *slot, _ *rand.Rand) {
 	backup := w.api.Backup()
-	w.backup = &backup
+	w.backup, w.backupLeader = &backup, w.judge.leader()
 }
 
 // restore restores the last backup. Nobody tells the controllers which Networks are gone. Sometimes all of the control plane is
-// restored, so that new processes begin, and users tidy up what they find.
+// restored, so that new processes begin, and users tidy up what they find. If the Lease in the backup is of another leader, controllers
+// must not go on: for a moment there would be two.
 func (w *World) restore(_ *slot, r *rand.Rand) {
 	if w.backup == nil {
 		return
@@ -99,7 +100,7 @@ func (w *World) restore(_ *slot, r *rand.Rand) {
 		// A Network without the finalizer can be deleted at once, although it has something in Neutron.
 		w.left[string(n.UID)] = len(n.Finalizers) == 0
 	}
-	if r.IntN(2) == 0 {
+	if hasOtherLease := w.backupLeader != w.judge.leader(); r.IntN(2) == 0 && !hasOtherLease {
 		return
 	}
 	for _, replica := range w.replicas {
@@ -211,7 +212,7 @@ func (w *World) removeObstacles() {
 	for id, interfaces := range now.Interfaces {
 		s := now.Subnets[id]
 		for _, i := range interfaces {
-			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || !isMarked(s.Description) || w.isOrphan(s.Description) {
+			if w.isStrange(i.RouterID) && !w.isGate(i.RouterID) || w.isStrange(id) || ownerIn(w.ids, s.Description) == "" || w.isOrphan(s.Description) {
 				if err := w.cloud.byAdmin(http.MethodPut, "routers/"+i.RouterID+"/remove_router_interface", object{"port_id": i.PortID}, nil); err != nil {
 					w.log("an interface stays: %v", err)
 				}
@@ -242,7 +243,7 @@ func (w *World) removeRoutes() {
 		owners[string(n.UID)] = n
 	}
 	for id, router := range w.cloud.snapshot().Routers {
-		owner := owners[oracle.MarkOf(Cluster, router.Description)+oracle.MarkOf(neighbour, router.Description)]
+		owner := owners[ownerIn(w.ids, router.Description)]
 		if len(router.Routes) == 0 || owner != nil && owner.Spec.Router != nil && owner.Spec.Router.Routes != nil {
 			continue
 		}
@@ -256,14 +257,17 @@ func (w *World) removeRoutes() {
 // isOrphan reports whether the description is the mark of a Network that a restore has lost. Its subnets stay in Neutron, and can
 // overlap with those of another Network at the same router.
 func (w *World) isOrphan(description string) bool {
-	uid := oracle.MarkOf(w.cluster, description)
+	uid := ownerIn(append(w.former, w.cluster), description)
 	isOf := func(n *samplecrdv1.Network) bool { return string(n.UID) == uid }
 	return uid != "" && !slices.ContainsFunc(w.all(), isOf) && (w.twin == nil || !slices.ContainsFunc(w.twin.all(), isOf))
 }
 
-// isMarked reports whether the description is a mark of either cluster.
-func isMarked(description string) bool {
-	return oracle.MarkOf(Cluster, description)+oracle.MarkOf(neighbour, description) != ""
+// ownerIn returns the UID in the mark of one of these clusters; "" if the description is none.
+func ownerIn(clusters []string, description string) (uid string) {
+	for _, cluster := range clusters {
+		uid = cmp.Or(uid, oracle.MarkOf(cluster, description))
+	}
+	return uid
 }
 
 // networkOf returns the ID of the slot's network in Neutron, and of its first subnet; "" if there is none, or it is imported.

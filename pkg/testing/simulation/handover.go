@@ -1,0 +1,229 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
+	"github.com/samplecrd/samplecrd-controller/pkg/testing/restapi"
+)
+
+// handover gives a cluster another ID: its controllers are stopped, and then a user runs the subcommand move until nothing is left to
+// move. Others do not wait for that: Networks, networks and clouds change meanwhile as ever.
+type handover struct {
+	from, to string
+	// mover is the last process of the subcommand.
+	mover *process
+	next  time.Time
+	// patched are the Networks that the subcommand has locked or unlocked lately.
+	patched []restapi.Key
+}
+
+// changeClusterID begins a handover.
+func (w *World) changeClusterID(_ *slot, r *rand.Rand) {
+	if w.handover != nil || len(w.replicas) == 0 {
+		return
+	}
+	w.handover = &handover{from: w.cluster, to: fmt.Sprintf("c0ffee00-0000-4000-8000-1%011d", len(w.ids))}
+	w.ids = append(w.ids, w.handover.to)
+	w.log("cluster %s gets the ID %s", w.cluster, w.handover.to)
+	for _, replica := range w.replicas {
+		if r.IntN(2) == 0 {
+			w.killProcess(replica)
+		} else {
+			w.stopProcess(replica)
+		}
+	}
+}
+
+// tendHandover does what is next. It reports whether the controllers must stay stopped.
+func (w *World) tendHandover() (isStopped bool) {
+	h := w.handover
+	if h == nil || w.cluster == h.to {
+		return false
+	}
+	for _, r := range w.replicas {
+		if !r.current.isDead() && !r.current.hasEnded() {
+			return true
+		}
+	}
+	w.judgeUnlocks()
+	switch {
+	case h.mover != nil && !h.mover.isDead() && !h.mover.hasEnded(), time.Now().Before(h.next):
+		// it runs, or begins later
+	case h.mover != nil && h.mover.hasEnded() && !h.mover.isDead() && h.mover.code == 0:
+		w.endHandover()
+	default:
+		w.startMover()
+	}
+	return true
+}
+
+// startMover runs the subcommand once.
+func (w *World) startMover() {
+	h := w.handover
+	h.next = time.Now().Add(10 * time.Second)
+	p, ctx := w.newProcess()
+	h.mover, p.handover = p, h
+	w.log("%s moves %s to %s", p.name, h.from, h.to)
+	spec := w.processSpec(p, h.to)
+	w.running.Go(func() {
+		defer close(p.ended)
+		code, output, err := w.program.Move(ctx, spec, h.from)
+		w.log("%s has ended: %d, %v\n%s", p.name, code, err, output)
+		p.code = code // before ended is closed
+	})
+}
+
+// endHandover lets the controllers begin with the new ID. Nothing of a Network may have the mark of the old one.
+func (w *World) endHandover() {
+	h := w.handover
+	now, owners := w.cloud.snapshot(), map[string]bool{"": false}
+	for _, n := range w.all() {
+		owners[string(n.UID)] = true
+	}
+	isForgotten := func(description string) bool { return owners[oracle.MarkOf(h.from, description)] }
+	for id, n := range now.Networks {
+		if isForgotten(n.Description) {
+			w.judge.violate("the mark of network %s was not moved", id)
+		}
+	}
+	for id, s := range now.Subnets {
+		network := now.Networks[s.NetworkID]
+		if isForgotten(s.Description) && len(network.Importers()) == 0 { // otherwise somebody has given the import to another Network
+			w.judge.violate("the mark of subnet %s was not moved", id)
+		}
+	}
+	for id, r := range now.Routers {
+		if isForgotten(r.Description) {
+			w.judge.violate("the mark of router %s was not moved", id)
+		}
+	}
+	w.judge.history.Ever(func(n *samplecrdv1.Network) bool { // what another Network's status has said is not moved
+		from := n.Annotations[samplecrdv1.AnnotationMovingFrom]
+		w.forgot[string(n.UID)] = w.forgot[string(n.UID)] || from != "" && !strings.HasSuffix(from, "/"+string(n.UID))
+		return false
+	})
+	w.log("cluster %s has the ID %s now", h.from, h.to)
+	w.former = append(w.former, h.from)
+	w.cluster, w.judge.rules.Cluster = h.to, h.to
+}
+
+// tidyMoves runs the subcommand again for Networks that a restore has brought back from the middle of a move.
+func (w *World) tidyMoves() {
+	h := w.handover
+	isMoving := func(n *samplecrdv1.Network) bool { return n.Annotations[samplecrdv1.AnnotationMovingFrom] != "" }
+	if h != nil && w.cluster == h.to && h.mover.hasEnded() && slices.ContainsFunc(w.all(), isMoving) {
+		w.startMover()
+	}
+}
+
+// judgeMove judges a request of the subcommand move: it changes the marks of one Network's objects, which it has locked, and nothing
+// else.
+func (w *World) judgeMove(p *process, r *http.Request, path string, body []byte) {
+	if r.Method == http.MethodGet {
+		return
+	}
+	w.log("%s: %s %s %.200s", p.name, r.Method, path, body)
+	now := w.cloud.snapshot()
+	if now.IsOutdated(path, r.Header.Get("If-Match")) {
+		return
+	}
+	uid, wrong := "", ""
+	if parts := strings.Split(path, "/"); len(parts) == 4 && parts[0] == "networks" && parts[2] == "tags" {
+		uid, wrong = judgeTag(now, r.Method, parts[1], parts[3])
+	} else {
+		uid, wrong = w.judgeDescription(p.handover, now, r, path, body)
+	}
+	if wrong == "" && !w.mayMove(p, uid) {
+		wrong = "the Network is not locked"
+	}
+	if wrong != "" {
+		w.judge.violate("%s: %s %s %s: %s", p.name, r.Method, path, body, wrong)
+	}
+}
+
+// judgeUnlocks judges the patches of Networks that have no lock after them.
+func (w *World) judgeUnlocks() {
+	h, patched := w.handover, []restapi.Key(nil)
+	w.set(func() { patched, h.patched = h.patched, nil })
+	for _, n := range w.all() {
+		isPatched := slices.ContainsFunc(patched, func(key restapi.Key) bool { return key.Namespace == n.Namespace && key.Name == n.Name })
+		if isPatched && n.Annotations[samplecrdv1.AnnotationMovingFrom] == "" && !w.cloud.snapshot().IsHandover(markIn(h.from, n), markIn(h.to, n), "") {
+			w.judge.violate("%s unlocks %s/%s, and the model does not take this step", h.mover.name, n.Namespace, n.Name)
+		}
+	}
+}
+
+// markIn returns the mark of the Network in a cluster with that ID.
+func markIn(cluster string, n *samplecrdv1.Network) string {
+	return "samplecrd.k8s.io/owner=" + cluster + "/" + string(n.UID)
+}
+
+// judgeTag returns the owner in a tag that move adds or removes, and what is wrong. At no moment a network has no tag.
+func judgeTag(now *oracle.Snapshot, method, network, tag string) (uid, wrong string) {
+	uid = oracle.ImporterIn(tag)
+	n := now.Networks[network]
+	tags := n.Importers()
+	switch {
+	case n.ID == "":
+		return uid, ""
+	case uid == "":
+		return uid, "it is no mark"
+	case method == http.MethodDelete && slices.Contains(n.Tags, tag) && len(tags) < 2:
+		return uid, "no mark is left"
+	}
+	return uid, ""
+}
+
+// judgeDescription returns the owner in a mark that move writes, and what is wrong. A Network may get what had the mark of another one
+// that is gone.
+func (w *World) judgeDescription(h *handover, now *oracle.Snapshot, r *http.Request, path string, body []byte) (uid, wrong string) {
+	var fields map[string]map[string]string
+	if err := json.Unmarshal(body, &fields); err != nil || r.Method != http.MethodPut || len(fields) != 1 {
+		return "", "it is more than a mark"
+	}
+	collection, id, _ := strings.Cut(path, "/")
+	object := fields[strings.TrimSuffix(collection, "s")]
+	uid = oracle.MarkOf(h.to, object["description"])
+	if uid == "" || len(object) != 1 {
+		return "", "it is more than a mark"
+	}
+	was := now.Networks[id].Description + now.Subnets[id].Description + now.Routers[id].Description
+	isOther := func(n *samplecrdv1.Network) bool {
+		return string(n.UID) != uid && string(n.UID) == ownerIn([]string{h.from, h.to}, was)
+	}
+	if was != "" && (ownerIn([]string{h.from, h.to}, was) == "" || slices.ContainsFunc(w.all(), isOther)) {
+		return uid, "it was another owner's: " + was
+	}
+	if ownerIn([]string{h.from}, was) != "" && !now.IsHandover(was, object["description"], id) {
+		return uid, "the model does not take this step"
+	}
+	return uid, ""
+}
+
+// mayMove reports whether the Network with that UID, or the one that takes over from it, had the lock when the process has read it
+// last, or later.
+func (w *World) mayMove(p *process, uid string) bool {
+	h := p.handover
+	for _, n := range w.all() {
+		if n.Annotations[samplecrdv1.AnnotationMovingFrom] == h.from+"/"+uid {
+			uid = string(n.UID)
+		}
+	}
+	versions := w.judge.history.Since(w.judge.history.ReadBy(p.name), types.UID(uid))
+	return slices.ContainsFunc(versions, func(n *samplecrdv1.Network) bool {
+		return n != nil && slices.Contains(n.Finalizers, samplecrdv1.Finalizer) && strings.HasPrefix(n.Annotations[samplecrdv1.AnnotationMovingFrom], h.from+"/")
+	})
+}
