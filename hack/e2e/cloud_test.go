@@ -102,6 +102,7 @@ func TestRealNeutron(t *testing.T) {
 		for name, run := range (parts{
 			"a Network from its creation to its end": (*real).fromCreationToEnd,
 			"the quota is used up":                   (*real).quotaIsUsedUp,
+			"Networks move to another cluster":       func(r *real) { networksMove(r.world) },
 		}) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

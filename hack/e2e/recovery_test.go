@@ -1,0 +1,326 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/subnetpools"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+)
+
+// TestRecovery does what artifacts/deploy/recovery.md says, with its commands. TestRealNeutron does it with the real Neutron.
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	networksMove(newWorldWith(t, public))
+}
+
+// The Networks of the namespace team: two with routers of their own, one whose range Neutron chooses, and an import.
+const (
+	team     = "apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {namespace: team, name: "
+	office   = team + "office}\nspec:\n  cidr: 10.1.0.0/24\n  additionalSubnets: [{name: more, cidr: 10.1.1.0/24}]\n" + viaPublic
+	lab      = team + "lab}\nspec:\n  cidr: 10.2.0.0/24\n" + viaPublic
+	pooled   = team + "pooled}\nspec:\n  subnetPool: {name: team-pool, prefixLength: 24}\n"
+	imported = team + "legacy}\nspec:\n  cidr: 10.7.0.0/24\n  dnsNameservers: [192.0.2.53]\n  import: {networkID: %s}\n"
+)
+
+var theirNames = []string{"office", "lab", "pooled", "legacy"}
+
+// networksMove moves the Networks from the cluster east to the cluster west, which then gets another ID and is lost. So they move back.
+func networksMove(w *world) {
+	_, err := subnetpools.Create(w.Context(), w.neutron.Client, subnetpools.CreateOpts{Name: "team-pool", Prefixes: []string{"10.8.0.0/16"}}).Extract()
+	w.must(err)
+	manifests := strings.Join([]string{office, lab, pooled, fmt.Sprintf(imported, w.legacy().network)}, "---\n")
+	w.must(os.MkdirAll(filepath.Join(w.dir, "networks"), 0o700))
+	w.file("networks.yaml", manifests)
+	w.file("networks/team.yaml", manifests)
+
+	east, west, commands := w.cluster("east"), w.cluster("west"), w.readPage()
+	running := east.start(retryQuickly)
+	east.applyText(manifests)
+	for _, name := range theirNames {
+		east.waitReady(name)
+	}
+	port := w.port(east.get("office").Status.NetworkID, "vm")
+	before := east.facts()
+	hasMoved := func(to *world) {
+		w.Helper()
+		for _, name := range theirNames {
+			to.waitReady(name)
+		}
+		if diff := gocmp.Diff(before, to.facts()); diff != "" {
+			w.Errorf("something has changed (-before +after):\n%s", diff)
+		}
+	}
+
+	running = w.migration(commands, east, west).bothAreThere(running)
+	hasMoved(west)
+	running = w.migration(commands, west, west).anotherID(running)
+	hasMoved(west)
+	w.migration(commands, west, east).oldIsGone(running)
+	hasMoved(east)
+	for command, isTried := range commands {
+		if !isTried {
+			w.Errorf("the page has a command that was not tried: %s", command)
+		}
+	}
+
+	// The last owner can delete everything: all marks are its own.
+	w.removePort(port)
+	for _, name := range theirNames {
+		east.delete(name)
+	}
+	if left := east.facts(); len(left) != 1 || left["team-net"] != before["team-net"] {
+		w.Errorf("left are %v", left)
+	}
+}
+
+// cluster starts a control plane with the namespace team.
+func (w *world) cluster(name string) *world {
+	w.Helper()
+	test, _, _ := strings.Cut(w.Name(), "/")
+	c := *w
+	c.plane = startAlone(w.T, strings.ToLower(test)+"-"+name+"-cluster")
+	w.must(c.applyCRD(crdOfToday))
+	c.namespace, c.reach = "team", "-kubeconfig="+c.controlPlane.Kubeconfig()
+	c.kubectl("create", "namespace", c.namespace)
+	w.Cleanup(c.showIfFailed)
+	return &c
+}
+
+// facts are what the Networks say that they have, and all that Neutron has for them, by the names.
+func (w *world) facts() map[string]string {
+	w.Helper()
+	facts := map[string]string{}
+	for name, network := range w.list() {
+		has, err := json.Marshal(samplecrdv1.NetworkStatus{NetworkID: network.Status.NetworkID, Subnets: network.Status.Subnets, Router: network.Status.Router})
+		w.must(err)
+		facts["status of "+name] = string(has)
+	}
+	all, err := w.neutron.Networks(w.Context())
+	w.must(err)
+	for _, n := range all {
+		if !strings.HasPrefix(n.Name, "team/") && n.Name != "team-net" {
+			continue // of another test
+		}
+		ids := slices.Clone(n.Network.Subnets)
+		pages, err := ports.List(w.neutron.Client, ports.ListOpts{NetworkID: n.ID}).AllPages(w.Context())
+		w.must(err)
+		onIt, err := ports.ExtractPorts(pages)
+		w.must(err)
+		for _, p := range onIt {
+			ids = append(ids, p.ID)
+		}
+		slices.Sort(ids)
+		facts[n.Name] += fmt.Sprint(n.ID, ids)
+	}
+	pages, err := routers.List(w.neutron.Client, routers.ListOpts{}).AllPages(w.Context())
+	w.must(err)
+	found, err := routers.ExtractRouters(pages)
+	w.must(err)
+	for _, r := range found {
+		if strings.HasPrefix(r.Name, "team/") {
+			facts["router "+r.Name] += r.ID
+		}
+	}
+	return facts
+}
+
+// commands are those of the page, and whether they were tried.
+type commands map[string]bool
+
+// notTried are names of commands, what startAlone does, and what needs a Deployment of the controller.
+var notTried = []string{"samplecrd-controller move", "kubectl apply", "kubectl apply -f artifacts/crd", "kubectl -n samplecrd-system scale "}
+
+var commandOnPage = regexp.MustCompile("(?s)```sh\n(.*?)```|`((?:kubectl|samplecrd-controller) [^`]+)`")
+
+func (w *world) readPage() commands {
+	w.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "deploy", "recovery.md"))
+	w.must(err)
+	c := commands{}
+	for _, found := range commandOnPage.FindAllStringSubmatch(string(text), -1) {
+		command := strings.TrimSpace(cmp.Or(found[1], found[2]))
+		c[command] = slices.ContainsFunc(notTried, func(p string) bool { return command == p || strings.HasSuffix(p, " ") && strings.HasPrefix(command, p) })
+	}
+	return c
+}
+
+// migration is an administrator who moves the Networks of one cluster to another one.
+type migration struct {
+	*world
+	commands commands
+	old, new *world
+	oldID    string
+	bin      string
+}
+
+// migration makes both clusters known to kubectl, as the contexts old and new.
+func (w *world) migration(c commands, from, to *world) *migration {
+	w.Helper()
+	m := &migration{world: w, commands: c, old: from, new: to, bin: w.TempDir()}
+	w.must(os.Symlink(binary, filepath.Join(m.bin, "samplecrd-controller")))
+	kubectl, err := filepath.Abs(filepath.Join("..", "_output", "bin", "kubectl"))
+	w.must(err)
+	w.must(os.Symlink(kubectl, filepath.Join(m.bin, "kubectl")))
+	both := clientcmdapi.NewConfig()
+	for name, c := range map[string]*world{"old": from, "new": to} {
+		config, err := clientcmd.LoadFromFile(c.controlPlane.Kubeconfig())
+		w.must(err)
+		context := config.Contexts[config.CurrentContext]
+		both.Clusters[name], both.AuthInfos[name] = config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
+		both.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	for _, name := range []string{"old", "new"} {
+		both.CurrentContext = name
+		w.must(clientcmd.WriteToFile(*both, filepath.Join(m.bin, name)))
+	}
+	m.oldID = m.does("old", 0, "kubectl get namespace kube-system")
+	return m
+}
+
+// does runs the page's command with that beginning in the context, and returns its output. It fails unless the exit code is that one.
+func (m *migration) does(context string, code int, beginning string, oldNew ...string) string {
+	m.Helper()
+	var matching []string
+	for command := range m.commands {
+		if command == beginning {
+			matching = []string{command}
+			break
+		}
+		if strings.HasPrefix(command, beginning) {
+			matching = append(matching, command)
+		}
+	}
+	if len(matching) != 1 {
+		m.Fatalf("the page has %d commands that begin with %q", len(matching), beginning)
+	}
+	m.commands[matching[0]] = true
+	command := strings.NewReplacer(append(oldNew, "OLD-ID", m.oldID, "NEW-ID", newID)...).Replace(matching[0])
+	cmd := exec.CommandContext(m.Context(), "bash", "-e", "-o", "pipefail", "-c", command)
+	cmd.Dir = m.dir
+	cmd.Env = slices.Concat(m.neutron.Env(), []string{"PATH=" + m.bin + ":" + os.Getenv("PATH"), "KUBECONFIG=" + filepath.Join(m.bin, context),
+		"KUBERC=off", "KUBECACHEDIR=" + filepath.Join(m.bin, "cache"), "GORACE=atexit_sleep_ms=0"})
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	m.Logf("$ %s\n%s%s(exit code %d)", command, out.String(), errs.String(), cmd.ProcessState.ExitCode())
+	if cmd.ProcessState.ExitCode() != code {
+		m.Fatalf("%v, want the exit code %d", err, code)
+	}
+	return out.String()
+}
+
+// newID is the ID that west gets later.
+const newID = "west-2"
+
+// The commands that are run more than once.
+const (
+	shows = "samplecrd-controller move -from-cluster-id OLD-ID -A"
+	moves = "samplecrd-controller move -from-cluster-id OLD-ID -A -old-is-stopped -yes"
+	pipes = "kubectl --context old -n team get networks.samplecrd.k8s.io -o yaml |"
+)
+
+// waitHandled waits until the controller has handled what the Networks' annotations request. A status that is older says nothing.
+func (w *world) waitHandled() {
+	w.Helper()
+	for _, name := range theirNames {
+		w.eventually(func() error {
+			n := w.get(name)
+			if requested := n.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]; requested == "" || n.Status.LastHandledReconcileAt != requested {
+				return fmt.Errorf("%s has not handled %q", name, requested)
+			}
+			return nil
+		})
+	}
+}
+
+func (m *migration) bothAreThere(oldController *stack.Controller) (newController *stack.Controller) {
+	newController = m.new.start(retryQuickly)
+	m.does("new", 0, "kubectl annotate --local -f networks.yaml")
+	for name, reason := range map[string]string{"office": samplecrdv1.ReasonPaused, "lab": samplecrdv1.ReasonPaused, "pooled": samplecrdv1.ReasonPaused, "legacy": samplecrdv1.ReasonImportRefused} {
+		m.new.waitNotReady(name, reason)
+	}
+	m.contains(m.does("new", 1, pipes), "team/office: error: a controller of cluster "+m.oldID+" may work on it: ")
+	m.does("new", 0, "kubectl --context old -n team annotate")
+	m.old.waitHandled()
+	m.does("new", 0, pipes)
+	m.does("new", 0, "kubectl --context new -n team annotate")
+	m.new.waitForEvent("office", samplecrdv1.EventAdopted, "")
+	m.does("new", 0, "kubectl --context old -n team delete")
+	for _, name := range theirNames {
+		m.old.waitGone(name)
+	}
+	m.must(oldController.Stop())
+	return newController
+}
+
+func (m *migration) anotherID(controller *stack.Controller) *stack.Controller {
+	m.must(controller.Stop())
+	m.does("new", 0, "samplecrd-controller move -from-cluster-id OLD-ID -cluster-id NEW-ID")
+	controller = m.new.start("-cluster-id="+newID, retryQuickly)
+	m.new.waitHandled()
+	return controller
+}
+
+func (m *migration) oldIsGone(oldController *stack.Controller) {
+	m.oldID = newID
+	m.file("dump.yaml", m.does("old", 0, "kubectl get networks.samplecrd.k8s.io -A"))
+	restored := m.old.get("office")
+	m.must(oldController.Stop())
+	m.must(m.old.controlPlane.Stop())
+
+	m.does("new", 0, "kubectl annotate --local -f dump.yaml")
+	withStatus := m.new.get("office")
+	withStatus.Status = restored.Status
+	_, err := m.new.client.SamplecrdV1().Networks(m.new.namespace).UpdateStatus(m.Context(), withStatus, metav1.UpdateOptions{})
+	m.must(err)
+	m.startsTooEarly()
+	m.does("new", 0, "kubectl apply -f networks/")
+
+	here, there := m.new.list(), m.asItIs("networks", restored.Status.NetworkID)
+	m.contains(m.does("new", 2, shows), "team/office: 4 changes to take over from "+string(restored.UID)+", found by status.networkID")
+	m.contains(m.does("new", 2, shows, "-A", "-f dump.yaml"), "found by metadata.uid in -f")
+	if diff := gocmp.Diff(here, m.new.list()) + gocmp.Diff(there, m.asItIs("networks", restored.Status.NetworkID)); diff != "" {
+		m.Errorf("without -yes, something has changed (-before +after):\n%s", diff)
+	}
+	m.does("new", 0, moves)
+	m.contains(m.does("new", 0, moves), "team/office: nothing to move", "team/lab: nothing to move", "team/pooled: nothing to move", "team/legacy: nothing to move")
+	m.does("new", 0, shows)
+	m.contains(m.does("new", 2, "samplecrd-controller plan -A"), "team/office: nothing to do", "team/pooled: nothing to do", "team/legacy: 1 change\n  1. network ")
+	m.new.start(retryQuickly)
+	m.new.waitHandled()
+	m.new.waitForEvent("lab", samplecrdv1.EventAdopted, "")
+	m.new.waitForEvent("legacy", samplecrdv1.EventImported, "")
+}
+
+// startsTooEarly starts the new controller before the Networks are moved.
+func (m *migration) startsTooEarly() {
+	early := m.new.start(retryQuickly)
+	m.new.waitNotReady("office", samplecrdv1.ReasonOtherOwner)
+	m.new.waitNotReady("legacy", samplecrdv1.ReasonImportRefused)
+	lab, pooled := m.new.waitReady("lab").Status.NetworkID, m.new.waitReady("pooled").Status.NetworkID
+	m.contains(m.does("new", 1, shows), "has created network "+lab+" for it already", "has created network "+pooled+" for it already")
+	m.does("new", 0, "kubectl -n team delete networks.samplecrd.k8s.io NAME", "NAME", "lab pooled")
+	m.must(early.Stop())
+	m.contains(m.does("new", 2, shows), "None of these Networks takes over what", `"team/lab"`, `"team/pooled"`)
+}
