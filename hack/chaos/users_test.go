@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,8 +40,9 @@ type slot struct {
 type act struct {
 	name string
 	do   func(context.Context, *user, *slot) error
-	// isOnImport means that the Network imports its network, and removesMarks that it gives its network up.
-	isOnImport, removesMarks bool
+	// isOnImport means that the Network imports its network. isLasting means that a restore of etcd to a moment before would leave
+	// something that users would have to tidy up: a network that was given up, or that is shared.
+	isOnImport, isLasting bool
 }
 
 // acts are what users do with Networks whose networks the controller creates. Each user does all of them, one after the
@@ -59,12 +61,16 @@ var acts = []act{
 	{name: "wants a router in the other external network", do: edit(func(u *user, n *samplecrdv1.Network) { withExternal(n, u.world.internet) })},
 	{name: "attaches to a router", do: edit(func(u *user, n *samplecrdv1.Network) { u.withGate(n) })},
 	{name: "removes the router", do: edit(func(_ *user, n *samplecrdv1.Network) { n.Spec.Router = nil })},
+	{name: "declares routes", do: edit((*user).withRoutes), isLasting: true},
+	{name: "takes its ranges from a pool", do: edit((*user).withPool)},
+	{name: "shares the network", do: edit((*user).withShares), isLasting: true},
+	{name: "ends the sharing", do: edit(func(_ *user, n *samplecrdv1.Network) { n.Spec.SharedWith = nil })},
 	{name: "pauses, edits and resumes", do: pauseAnd(edit(func(u *user, n *samplecrdv1.Network) { u.withCIDR(n, "10.%d.48.0/24", "10.%d.64.0/24") }))},
 	{name: "pauses, deletes and resumes", do: pauseAnd(deleteIt)},
 	{name: "deletes", do: deleteIt},
 	{name: "deletes and creates again", do: recreate},
 	{name: "creates and deletes soon after", do: createAndDelete},
-	{name: "deletes, and the network stays", do: retain, removesMarks: true},
+	{name: "deletes, and the network stays", do: retain, isLasting: true},
 	{name: "is refused", do: beRefused},
 }
 
@@ -96,7 +102,7 @@ func (u *user) work(ctx context.Context, isOver func() bool) error {
 		for len(todo) > 0 && (round == 0 || !isOver()) {
 			a := todo[0]
 			todo = todo[1:]
-			if a.removesMarks && u.world.isBackedUp.Load() {
+			if a.isLasting && u.world.isBackedUp.Load() {
 				todo = append(todo, a) // users would have to put them back after the restore
 			} else if err := u.act(ctx, a); err != nil {
 				return err
@@ -192,7 +198,9 @@ func (u *user) newNetwork(s *slot) *samplecrdv1.Network {
 		return n
 	}
 	// Not 0: with it, IPv6 addresses would be written otherwise.
-	n.Spec.CIDR = fmt.Sprintf("10.%d.0.0/24", 1+u.world.blocks.Add(1)%200)
+	number := 1 + u.world.blocks.Add(1)%200
+	n.Labels = map[string]string{blockLabel: fmt.Sprint(number)}
+	n.Spec.CIDR = fmt.Sprintf("10.%d.0.0/24", number)
 	if u.rand.IntN(4) == 0 {
 		u.withCIDR(n, "fd00:%d::/64", "fd00:0:%d::/64")
 	}
@@ -306,13 +314,14 @@ func beRefused(ctx context.Context, u *user, s *slot) error {
 	return err
 }
 
-// block returns the number in the addresses of a Network. No two have the same one, also after a restore of etcd: they
-// could not share a router.
+// blockLabel has the number in the addresses of a Network. No two have the same one, also after a restore of etcd: they could not
+// share a router.
+const blockLabel = "block"
+
 func block(n *samplecrdv1.Network) (number int) {
-	for _, format := range []string{"10.%d.", "fd00:0:%d:", "fd00:%d:"} {
-		if _, err := fmt.Sscanf(n.Spec.CIDR, format, &number); err == nil {
-			break
-		}
+	number, err := strconv.Atoi(n.Labels[blockLabel])
+	if err != nil {
+		panic(err) // newNetwork sets it
 	}
 	return number
 }
@@ -326,11 +335,17 @@ func at(n *samplecrdv1.Network, last int) string {
 	return strings.TrimSuffix(prefix, "0") + fmt.Sprint(last)
 }
 
-func (u *user) withGateway(n *samplecrdv1.Network, last int) { n.Spec.Gateway = at(n, last) }
+func (u *user) withGateway(n *samplecrdv1.Network, last int) {
+	if n.Spec.SubnetPool == nil {
+		n.Spec.Gateway = at(n, last)
+	}
+}
 
 // withCIDR chooses the one of two CIDRs that the spec does not have.
 func (u *user) withCIDR(n *samplecrdv1.Network, formats ...string) {
 	number, before := block(n), n.Spec.CIDR
+	withoutRoutes(n)
+	n.Spec.SubnetPool = nil
 	for n.Spec.CIDR == before {
 		n.Spec.CIDR = fmt.Sprintf(formats[u.rand.IntN(len(formats))], number)
 	}
@@ -341,8 +356,11 @@ func (u *user) withCIDR(n *samplecrdv1.Network, formats ...string) {
 }
 
 func (u *user) withFields(n *samplecrdv1.Network) {
-	address := func(last int) samplecrdv1.IPAddress { return samplecrdv1.IPAddress(at(n, last)) }
 	n.Spec.Tags = [][]samplecrdv1.Tag{nil, {}, {"team-a"}, {"team-b", "team-a"}}[u.rand.IntN(4)]
+	if n.Spec.SubnetPool != nil {
+		return
+	}
+	address := func(last int) samplecrdv1.IPAddress { return samplecrdv1.IPAddress(at(n, last)) }
 	n.Spec.DNSNameservers = [][]samplecrdv1.IPAddress{nil, {address(100)}, {address(101), address(100)}}[u.rand.IntN(3)]
 	n.Spec.AllocationPools = [][]samplecrdv1.AllocationPool{nil, {{Start: address(20), End: address(30)}}}[u.rand.IntN(2)]
 }
@@ -354,6 +372,40 @@ func (u *user) withSubnet(n *samplecrdv1.Network) {
 		{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd01:%d::/64", number), Gateway: fmt.Sprintf("fd01:%d::1", number), IPv6: slaac}},
 		{Name: "b", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("10.%d.128.0/24", number)}},
 	}[u.rand.IntN(2):][:1]
+}
+
+// withPool lets Neutron choose the CIDR of the first subnet.
+func (u *user) withPool(n *samplecrdv1.Network) {
+	withoutRoutes(n)
+	pool := samplecrdv1.NeutronReference{Name: u.world.pool}
+	n.Spec.SubnetSpec = samplecrdv1.SubnetSpec{SubnetPool: &samplecrdv1.SubnetPoolSpec{NeutronReference: pool, PrefixLength: int32(24 + u.rand.IntN(2))}}
+}
+
+func (u *user) withShares(n *samplecrdv1.Network) {
+	a, b := samplecrdv1.Share{ProjectID: strings.Repeat("a", 32)}, samplecrdv1.Share{ProjectID: strings.Repeat("b", 32)}
+	n.Spec.SharedWith = [][]samplecrdv1.Share{{a}, {b}, {a, b}}[u.rand.IntN(3)]
+}
+
+// withRoutes declares a route of the Network's own router, or that it has none.
+func (u *user) withRoutes(n *samplecrdv1.Network) {
+	if n.Spec.Router == nil || n.Spec.Router.Existing != nil {
+		withExternal(n, "public")
+	}
+	destination := "10.208.0.0/16"
+	if strings.Contains(n.Spec.CIDR, ":") {
+		destination = "fd02::/64"
+	}
+	n.Spec.Router.Routes = []samplecrdv1.HostRoute{}
+	if n.Spec.SubnetPool == nil && u.rand.IntN(3) > 0 {
+		n.Spec.Router.Routes = []samplecrdv1.HostRoute{{Destination: destination, NextHop: samplecrdv1.IPAddress(at(n, 90+u.rand.IntN(2)))}}
+	}
+}
+
+// withoutRoutes declares no routes, if the Network has some: their next hops are in its subnet.
+func withoutRoutes(n *samplecrdv1.Network) {
+	if n.Spec.Router != nil && len(n.Spec.Router.Routes) > 0 {
+		n.Spec.Router.Routes = []samplecrdv1.HostRoute{}
+	}
 }
 
 func withExternal(n *samplecrdv1.Network, name string) {

@@ -20,6 +20,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
 	externalnet "github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/subnetpools"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	corev1 "k8s.io/api/core/v1"
@@ -62,7 +63,9 @@ type world struct {
 	gates                           []*routers.Router
 	// internet is the name of a second external network; the first one is called public.
 	internet string
-	slots    []*slot
+	// pool is the name of a subnet pool.
+	pool  string
+	slots []*slot
 
 	rules    oracle.Rules
 	history  history
@@ -192,6 +195,12 @@ func (w *world) reachNeutron(ctx context.Context, cloudsYAML []byte) (err error)
 		w.gates = append(w.gates, gate)
 		w.strange.add(gate.ID) // its interfaces may be changed
 	}
+	w.pool = "pool-" + w.rules.Cluster
+	pool, err := subnetpools.Create(ctx, w.admin, subnetpools.CreateOpts{Name: w.pool, Prefixes: []string{"10.240.0.0/14"}, Shared: true}).Extract()
+	if err != nil {
+		return fmt.Errorf("create a subnet pool: %w", err)
+	}
+	w.rules.Pools = map[string]string{w.pool: pool.ID}
 	if err := w.makeLegacies(ctx); err != nil {
 		return err
 	}
