@@ -118,10 +118,10 @@ usually() {
   seconds=$(cat "$LOGS/$1.seconds" 2>/dev/null) || case $1 in
     lint) seconds=60 ;;
     codegen) seconds=15 ;;
-    unit) seconds=200 ;;
+    unit) seconds=220 ;;
     contract) seconds=105 ;;
-    e2e) seconds=300 ;;
-    faults) seconds=120 ;;
+    e2e) seconds=360 ;;
+    faults) seconds=140 ;;
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
