@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,8 +84,7 @@ type settings struct {
 func command(s *settings) options.Command {
 	return options.Command{
 		Name: "move", Arguments: "-from-cluster-id ID (-f FILE... | [NAME...] [-A]) [flags]", Description: description, Examples: examples,
-		Usage:  map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default that of the kubeconfig's context, or default)"},
-		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id", "allowed-auth-urls", "cluster-resource-namespace", "cloud-namespace-selector"}),
+		Usage: networks.Usage, Shared: networks.SharedFlags,
 		Add: func(fs *flag.FlagSet) {
 			fs.StringVar(&s.From, "from-cluster-id", "", "The `ID` of the cluster in the marks as they are now. (required)")
 			s.AddFlags(fs, "A `file` or a directory with the Networks to move, or - for standard input: manifests, or what the old cluster has.")

@@ -27,6 +27,13 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
 )
 
+// SharedFlags are the flags of the controller that subcommands with a Selection and Clouds have too, and Usage describes those that
+// mean something else there.
+var (
+	SharedFlags = slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id", "allowed-auth-urls", "cluster-resource-namespace", "cloud-namespace-selector"})
+	Usage       = map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default that of the kubeconfig's context, or default)"}
+)
+
 // Selection says which Networks a subcommand is about: those in files, those with names, all of the namespace, or all of the cluster.
 type Selection struct {
 	Names, Files []string

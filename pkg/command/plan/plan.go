@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 
 	"k8s.io/klog/v2"
 
@@ -57,8 +56,7 @@ type settings struct {
 func command(s *settings) options.Command {
 	return options.Command{
 		Name: "plan", Arguments: "(-f FILE... | [NAME...] [-A]) [flags]", Description: description, Examples: examples,
-		Usage:  map[string]string{"namespace": "The `namespace` of the Networks, and of manifests that name none. (default that of the kubeconfig's context, or default)"},
-		Shared: slices.Concat(options.KubernetesFlags, options.NeutronFlags, []string{"cluster-id", "allowed-auth-urls", "cluster-resource-namespace", "cloud-namespace-selector"}),
+		Usage: networks.Usage, Shared: networks.SharedFlags,
 		Add: func(fs *flag.FlagSet) {
 			s.AddFlags(fs, "A `file` or a directory with manifests, or - for standard input.")
 			fs.StringVar(&s.output, "o", "text", "The `format`: text or json.")
