@@ -71,6 +71,8 @@ type Request struct {
 	OldIsStopped bool
 	// Yes makes the changes. Without it, they are shown.
 	Yes bool
+	// Workers is how many Networks are moved at the same time. 0 means one after the other.
+	Workers int
 }
 
 // settings are what the flags and the arguments of the subcommand say.
@@ -119,6 +121,7 @@ func (s *settings) complete() error {
 	if s.From == "" {
 		return errors.New("-from-cluster-id is required: descriptions in Neutron have it, as samplecrd.k8s.io/owner=ID/UID")
 	}
+	s.Request.Workers = s.Neutron.Connections
 	return s.Complete(s.Options)
 }
 
@@ -201,14 +204,14 @@ func (r Request) Move(ctx context.Context, clients *kubeclient.Clients, cloudOf 
 	if err := m.checkMarks(pairs); err != nil {
 		return exitError, err
 	}
+	results, err := m.handleAll(ctx, pairs, stdout)
+	if err != nil {
+		return exitError, err
+	}
 	counts, claims := map[result]int{}, map[neutron.Owner]result{}
-	for _, p := range pairs {
-		text, result := m.handle(ctx, p)
-		if _, err := io.WriteString(stdout, text); err != nil {
-			return exitError, err
-		}
-		counts[result]++
-		claims[p.handover.From] = result
+	for i, p := range pairs {
+		counts[results[i]]++
+		claims[p.handover.From] = results[i]
 	}
 	text, isAgain, err := m.rest(ctx, claims)
 	if err != nil {

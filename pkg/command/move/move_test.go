@@ -5,13 +5,19 @@ package move
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
@@ -703,5 +709,62 @@ func TestACloudThatCannotBeListedIsAskedOnce(t *testing.T) {
 	out, code := f.run("-A -old-is-stopped -yes")
 	if want := "2 Networks: 2 with an error\n"; code != 1 || !strings.HasSuffix(out, want) || !strings.Contains(out, "it is down") {
 		t.Errorf("exit code %d, want 1, and %q:\n%s", code, want, out)
+	}
+}
+
+// writerFunc is a standard output.
+type writerFunc func(text string) error
+
+func (w writerFunc) Write(text []byte) (int, error) { return len(text), w(string(text)) }
+
+// Many Networks are moved at the same time, and what is printed is in their order. When somebody interrupts it, it ends soon.
+func TestManyAreMovedAtATime(t *testing.T) {
+	f := newFixture(t)
+	var targets []Target
+	for i := range 40 {
+		uid := types.UID(fmt.Sprintf("44444444-0000-4000-8000-%012d", i))
+		name := fmt.Sprintf("many-%02d", i)
+		f.old(name, "default/"+name, uid)
+		f.network(name, func(n *samplecrdv1.Network) { n.UID = types.UID("8" + string(uid[1:])) })
+		n, err := f.client.SamplecrdV1().Networks("default").Get(t.Context(), name, metav1.GetOptions{})
+		f.must(err)
+		targets = append(targets, Target{Network: n})
+	}
+	config, err := neutron.ParseConfig("embedded", f.server.CloudsYAML("embedded"))
+	f.must(err)
+	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: time.Minute})
+	defer client.Close()
+	cloud := neutron.NewCloud("embedded", client, newCluster, time.Hour)
+	cloudOf := func(context.Context, *samplecrdv1.Network) (*neutron.Cloud, error) { return cloud, nil }
+	clients := &kubeclient.Clients{ClusterID: newCluster, Kube: kubefake.NewClientset(), Networks: f.client}
+	request := Request{From: oldCluster, OldIsStopped: true, Yes: true, Workers: 8}
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	f.atRequest(http.MethodPut, "/networks/", func() *embedded.Fault { interrupt(); return nil })
+	_, err = request.Move(ctx, clients, cloudOf, targets, io.Discard)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "run this again") {
+		t.Errorf("interrupted: %v", err)
+	}
+	all, err := cloud.ListOwners(t.Context(), oldCluster)
+	f.must(err)
+	maps.DeleteFunc(all, func(owner neutron.Owner, _ *neutron.Observed) bool { return owner.Cluster != oldCluster })
+	if least := len(targets) - request.Workers; len(all) < least {
+		t.Errorf("interrupted at the first request, and only %d Networks are left, want at least %d", len(all), least)
+	}
+	_, err = request.Move(t.Context(), clients, cloudOf, targets, writerFunc(func(string) error { return io.ErrClosedPipe }))
+	if !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("its output has nobody who reads it: %v", err)
+	}
+
+	var printed []string
+	code, err := request.Move(t.Context(), clients, cloudOf, targets, writerFunc(func(text string) error {
+		if name, _, ok := strings.Cut(text, ": "); ok {
+			printed = append(printed, name)
+		}
+		return nil
+	}))
+	f.must(err)
+	if n := len(targets); code != exitNothing || len(printed) != n+1 || !slices.IsSorted(printed[:n]) || printed[n] != "40 Networks" {
+		t.Errorf("exit code %d, and printed: %q", code, printed)
 	}
 }

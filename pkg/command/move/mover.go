@@ -31,7 +31,7 @@ const (
 // maxRounds is how often Neutron is read for one Network, if others change it meanwhile.
 const maxRounds = 6
 
-// mover moves the networks of Networks one after the other.
+// mover moves the networks of Networks.
 type mover struct {
 	request     Request
 	clients     *kubeclient.Clients

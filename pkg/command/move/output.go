@@ -7,11 +7,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
@@ -26,6 +29,30 @@ const (
 	unneeded result = "with nothing to move"
 	failed   result = "with an error"
 )
+
+// handleAll handles the pairs, several at a time, and prints what comes of them in their order. It fails if it is interrupted.
+func (m *mover) handleAll(ctx context.Context, pairs []pair, stdout io.Writer) ([]result, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var mu sync.Mutex
+	texts, results, printed := make([]string, len(pairs)), make([]result, len(pairs)), 0
+	workqueue.ParallelizeUntil(ctx, max(m.request.Workers, 1), len(pairs), func(i int) {
+		text, result := m.handle(ctx, pairs[i])
+		mu.Lock()
+		defer mu.Unlock()
+		texts[i], results[i] = text, result
+		for ; printed < len(pairs) && results[printed] != ""; printed++ {
+			if _, err := io.WriteString(stdout, texts[printed]); err != nil {
+				stop(err)
+				return
+			}
+		}
+	})
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("not finished, run this again: %w", err)
+	}
+	return results, nil
+}
 
 // handle makes the changes for one Network with -yes, and returns what to print.
 func (m *mover) handle(ctx context.Context, p pair) (text string, _ result) {
