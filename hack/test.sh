@@ -52,10 +52,11 @@ HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./export ./g
 codegen() { hack/verify-codegen.sh; }
 
 # tests runs go test. At its end it prints the output of each failed or skipped test again,
-# because the output of tests that run in parallel is mixed. lint runs go vet.
+# because the output of tests that run in parallel is mixed. lint runs go vet. Without symbols for a debugger, the
+# executables are linked in less time.
 tests() {
   go -C "$ROOT/hack" build -o "$BIN/" gotest.tools/gotestsum &&
-    "$BIN/gotestsum" --format standard-verbose --no-color -- -vet=off "$@"
+    "$BIN/gotestsum" --format standard-verbose --no-color -- -vet=off -ldflags=-w "$@"
 }
 
 # Tests that try very many cases one after another, or that read or keep very much. They need minutes under the race detector,
@@ -167,16 +168,18 @@ summarize() {
 
 # run_all runs the suites that compute one after another. Those that mostly wait run beside them.
 run_all() {
-  local suite
-  for suite in lint codegen unit contract; do run "$suite"; done
-  set -m # a process group of its own, which ends with this script
-  for suite in monitoring node walkthrough; do run "$suite"; done &
+  in_turn lint codegen unit
+  set -m # process groups of their own, which end with this script
+  in_turn contract faults &
+  in_turn monitoring node walkthrough &
   set +m
-  # shellcheck disable=SC2064 # the group that was just started
-  trap "kill -- -$! 2>/dev/null" EXIT
-  for suite in e2e faults release; do run "$suite"; done
+  # shellcheck disable=SC2046,SC2064 # the groups that were just started
+  trap "kill -- $(printf -- '-%s ' $(jobs -p)) 2>/dev/null" EXIT
+  in_turn e2e release
   wait
 }
+
+in_turn() { local suite; for suite; do run "$suite"; done; }
 
 main() {
   cd "$ROOT" || exit 1

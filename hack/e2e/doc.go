@@ -11,5 +11,5 @@
 // is shown by the systematic tests and by the simulation.
 //
 // Each test has a namespace, a Neutron and a controller of its own. Those of TestWholeCluster, and of
-// TestHostileTenants, have a control plane of their own. TestRecovery has two.
+// TestHostileTenants, have a control plane of their own. A part of TestRealNeutron has two.
 package e2e
