@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -34,6 +35,8 @@ const (
 	lab      = team + "lab}\nspec:\n  cidr: 10.2.0.0/24\n" + viaPublic
 	pooled   = team + "pooled}\nspec:\n  subnetPool: {name: team-pool, prefixLength: 24}\n"
 	imported = team + "legacy}\nspec:\n  cidr: 10.7.0.0/24\n  dnsNameservers: [192.0.2.53]\n  import: {networkID: %s}\n"
+	// deployed is that of the Deployment web, as an administrator writes it.
+	deployed = team + "web, labels: {samplecrd.k8s.io/deployment: web}}\nspec: {cidr: 10.9.0.0/24}\n"
 )
 
 var theirNames = []string{"office", "lab", "pooled", "legacy"}
@@ -70,6 +73,9 @@ func networksMove(w *world) {
 	hasMoved(west)
 	running = w.migration(commands, west, west).anotherID(running)
 	hasMoved(west)
+	west.deploy("web", "10.9.0.0/24", "")
+	west.waitInForce("web", "10.9.0.0/24", "10.9.0.1")
+	before = west.facts()
 	w.migration(commands, west, east).oldIsGone(running)
 	hasMoved(east)
 	for command, isTried := range commands {
@@ -80,6 +86,8 @@ func networksMove(w *world) {
 
 	// The last owner can delete everything: all marks are its own.
 	w.removePort(port)
+	east.annotateDeployment("web", cidrAnnotation+"-")
+	east.waitGone("web")
 	for _, name := range theirNames {
 		east.delete(name)
 	}
@@ -276,9 +284,24 @@ func (m *migration) anotherID(controller *stack.Controller) *stack.Controller {
 	return controller
 }
 
+// withoutOwned returns the dump without the Networks of Deployments.
+func (m *migration) withoutOwned(dump string) string {
+	m.Helper()
+	var list samplecrdv1.NetworkList
+	m.must(yaml.Unmarshal([]byte(dump), &list))
+	all := len(list.Items)
+	list.Items = slices.DeleteFunc(list.Items, func(n samplecrdv1.Network) bool { return len(n.OwnerReferences) > 0 })
+	if len(list.Items) != all-1 {
+		m.Fatalf("want one Network of a Deployment:\n%s", dump)
+	}
+	text, err := yaml.Marshal(list)
+	m.must(err)
+	return string(text)
+}
+
 func (m *migration) oldIsGone(oldController *stack.Controller) {
 	m.oldID = newID
-	m.file("dump.yaml", m.does("old", 0, "kubectl get networks.samplecrd.k8s.io -A"))
+	m.file("dump.yaml", m.withoutOwned(m.does("old", 0, "kubectl get networks.samplecrd.k8s.io -A")))
 	restored := m.old.get("office")
 	m.must(oldController.Stop())
 	m.must(m.old.controlPlane.Stop())
@@ -290,6 +313,7 @@ func (m *migration) oldIsGone(oldController *stack.Controller) {
 	m.must(err)
 	m.startsTooEarly()
 	m.does("new", 0, "kubectl apply -f networks/")
+	m.new.applyText(deployed)
 
 	here, there := m.new.list(), m.asItIs("networks", restored.Status.NetworkID)
 	m.contains(m.does("new", 2, shows), "team/office: 4 changes to take over from "+string(restored.UID)+", found by status.networkID")
@@ -305,6 +329,13 @@ func (m *migration) oldIsGone(oldController *stack.Controller) {
 	m.new.waitHandled()
 	m.new.waitForEvent("lab", samplecrdv1.EventAdopted, "")
 	m.new.waitForEvent("legacy", samplecrdv1.EventImported, "")
+	web := m.new.deploy("web", "10.9.0.0/24", "")
+	m.eventually(func() error {
+		if n := m.new.get("web"); !metav1.IsControlledBy(n, web) {
+			return fmt.Errorf("the Deployment has not adopted its Network: %v", n.OwnerReferences)
+		}
+		return nil
+	})
 }
 
 // startsTooEarly starts the new controller before the Networks are moved.
