@@ -30,7 +30,11 @@ func main() {
 	flag.IntVar(&o.verbosity, "v", 0, "the `level` of the controller's log: 2 adds retries, 4 each sync")
 	flag.Usage = usage
 	flag.Parse()
-	if flag.NArg() > 0 || o.once && o.kubeconfig != "" || o.traffic && (o.neutron != realNeutron || o.kubeconfig != "") {
+	if o.traffic && (o.neutron != realNeutron || o.kubeconfig != "") {
+		fmt.Fprintln(os.Stderr, "local-up: -traffic needs -neutron=real, and cannot be used with -kubeconfig")
+		os.Exit(2)
+	}
+	if flag.NArg() > 0 || o.once && o.kubeconfig != "" {
 		usage()
 		os.Exit(2)
 	}
