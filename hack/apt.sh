@@ -3,15 +3,15 @@
 # that exits when the packages are not available.
 # shellcheck shell=bash disable=SC2154
 
-# fetch calls apt-get with these arguments to download packages, and unpacks them, once.
-# Nothing is installed, and the packages' own scripts do not run.
+# fetch calls apt-get with these arguments to download packages, and unpacks them, once for
+# each list of arguments. Nothing is installed, and the packages' own scripts do not run.
 fetch() {
-  [ ! -e "$ROOT/.complete" ] || return 0
+  ! fetched "$@" || return 0
   command -v apt-get >/dev/null || unavailable "this system has no apt-get"
   mkdir -p "$OUTPUT"
   exec 8>"$OUTPUT/fetch.lock"
   flock 8
-  [ ! -e "$ROOT/.complete" ] || return 0
+  ! fetched "$@" || return 0
   echo "${0##*/}: fetching packages; see $OUTPUT/fetch.log" >&2
   rm -rf "$OUTPUT/archives" "$OUTPUT/lists" "$ROOT"
   mkdir -p "$OUTPUT/archives/partial" "$OUTPUT/lists/partial" "$ROOT"
@@ -26,8 +26,11 @@ fetch() {
     [ ! -e "$package" ] || dpkg-deb -x "$package" "$ROOT"
   done
   rm -rf "$OUTPUT/archives" "$OUTPUT/lists"
-  touch "$ROOT/.complete"
+  echo "$*" >"$ROOT/.complete"
 }
+
+# fetched reports whether the last fetch had the same arguments, and was not interrupted.
+fetched() { [ "$(cat "$ROOT/.complete" 2>/dev/null)" = "$*" ]; }
 
 # with_old_lists tries again with this machine's package lists, if new lists are not
 # available or name packages that cannot be fetched.

@@ -19,12 +19,25 @@ use_state() {
   STATE=$(cd "$1" && pwd -P)
 }
 
+# use_packages sets the environment for programs that are unpacked, and not installed. Neutron and
+# its agents find localredis.py in etc.
+use_packages() {
+  export PYTHONPATH=$ROOT/usr/lib/python3/dist-packages:$STATE/etc PYTHONWARNINGS=ignore PYTHONNOUSERSITE=1 LC_ALL=C.UTF-8
+  export PATH=$STATE/run/bin:$ROOT/usr/sbin:$ROOT/usr/bin:$ROOT/sbin:$ROOT/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  local dir
+  for dir in "$ROOT"/lib/*-linux-gnu "$ROOT"/usr/lib/*-linux-gnu; do
+    LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    [ ! -d "$dir/xtables" ] || export XTABLES_LIBDIR=$dir/xtables
+  done
+  export LD_LIBRARY_PATH
+}
+
 # running reports whether the process of that pid file belongs to this state folder. By now
 # another process may have that pid.
 running() {
   local pid
   pid=$(cat "$STATE/run/$1.pid" 2>/dev/null) && [ -n "$pid" ] &&
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$STATE/"
+    tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -- "$STATE/"
 }
 
 # stop ends a process and its whole process group.

@@ -22,6 +22,7 @@ main() {
   # harm to its database.
   stop neutron KILL &
   stop keystone KILL &
+  stop agents KILL & # and the kernel ends all that is in their namespaces
   wait
   # A database that is removed needs no clean shutdown.
   stop mariadb ${purge:+KILL}

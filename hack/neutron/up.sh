@@ -3,23 +3,27 @@
 # loopback ports, and prints the path of a clouds.yaml for them. Its entries are "local" and
 # "local-other" (each with its own project and the role member) and "local-admin". Routers can
 # have their gateway in the external network "public".
+#   -agents       also starts agents in namespaces of their own, so that the networks carry
+#                 traffic; needs root. in.sh runs commands there
 #   -state DIR    folder for its files (default hack/_output/neutron/state)
 #   -config FILE  additional Neutron configuration, which overrides conf/neutron.conf
 #   -parent PID   stops everything when that process ends
 # If it already runs, up.sh only prints the path; the parent of the first call stays in
-# effect. The exit code is 3 if the packages are not available. down.sh stops it.
+# effect. The exit code is 3 if the packages, or namespaces, are not available. down.sh stops
+# it.
 # shellcheck source-path=SCRIPTDIR disable=SC1091,SC2153
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 parse() {
   local state=$OUTPUT/state
-  CONFIG='' PARENT=''
+  AGENTS='' CONFIG='' PARENT=''
   while [ $# -gt 0 ]; do
     case $1 in
+      -agents) AGENTS=1; shift; continue ;;
       -state) state=$2 ;;
       -config) CONFIG=$(realpath -- "$2") ;;
       -parent) PARENT=$2 ;;
-      *) die "unknown option $1; the options are -state DIR, -config FILE and -parent PID" ;;
+      *) die "unknown option $1; the options are -agents, -state DIR, -config FILE and -parent PID" ;;
     esac
     shift 2
   done
@@ -30,16 +34,10 @@ parse() {
 # installed.
 # shellcheck disable=SC2034 # write_config reads some of them by name
 set_paths() {
-  export PYTHONPATH=$ROOT/usr/lib/python3/dist-packages PYTHONWARNINGS=ignore PYTHONNOUSERSITE=1 LC_ALL=C.UTF-8
-  export PATH=$ROOT/usr/sbin:$ROOT/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  use_packages
   unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY
   # Without compiled files, which the packages do not contain, each start takes seconds longer.
   unset PYTHONDONTWRITEBYTECODE
-  local dir
-  for dir in "$ROOT"/lib/*-linux-gnu "$ROOT"/usr/lib/*-linux-gnu; do
-    LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  done
-  export LD_LIBRARY_PATH
   PYTHON=/usr/bin/python3
   [ -x "$PYTHON" ] || PYTHON=$ROOT/usr/bin/python3
   SHARE=$(dirname "$(place /usr/share/neutron-common)")
@@ -98,11 +96,12 @@ write_config() {
   for name in STATE SHARE WSGI UWSGI_PLUGIN KEYSTONE_PORT NEUTRON_PORT PW_DB PW_NEUTRON; do
     script+="s|@$name@|${!name}|g;"
   done
-  for name in neutron.conf keystone.conf uwsgi.ini catalog; do
-    sed "$script" "$HERE/conf/$name" >"$STATE/etc/$name"
+  for name in "$HERE"/conf/*; do
+    sed "$script" "$name" >"$STATE/etc/${name##*/}"
   done
   [ -z "$CONFIG" ] || cp -- "$CONFIG" "$STATE/etc/more.conf"
-  NEUTRON_CONFIG=(--config-file "$STATE/etc/neutron.conf" ${CONFIG:+--config-file "$STATE/etc/more.conf"})
+  NEUTRON_CONFIG=(--config-file "$STATE/etc/neutron.conf" ${AGENTS:+--config-file "$STATE/etc/agents-server.conf"}
+    ${CONFIG:+--config-file "$STATE/etc/more.conf"})
 }
 
 # start runs a server in its own process group, so that it can be stopped with all its
@@ -165,6 +164,7 @@ make_tables() {
   keystone_manage bootstrap --bootstrap-password "$PW_ADMIN"
   wait "$neutron" || die "cannot create Neutron's tables; see $STATE/log/neutron-db.log"
   make_zones
+  [ -z "$AGENTS" ] || touch "$STATE/agents"
   touch "$STATE/tables"
 }
 
@@ -195,6 +195,49 @@ start_servers() {
   "$PYTHON" -B "$HERE/external.py" "$KEYSTONE" "$PW_ADMIN" "$NEUTRON/v2.0" public 198.18.0.0/16 ||
     die "cannot create the external network"
 }
+
+# check_agents exits where the agents cannot run.
+check_agents() {
+  [ -n "$AGENTS" ] || return 0
+  # Neutron has written the networks' types to the database, and the agents serve only one type.
+  [ -e "$STATE/agents" ] || [ ! -e "$STATE/tables" ] ||
+    die "the Neutron in $STATE was created without agents, which cannot serve its networks: use another folder, or remove it with down.sh -state $STATE -purge"
+  [ "$(id -u)" = 0 ] || unavailable "the agents need root"
+  # shellcheck disable=SC2016 # expanded by the other shell
+  unshare "${NAMESPACES[@]}" sh -c 'mount -t sysfs sysfs /sys && ip link add type bridge && ip link add type veth &&
+    "$1" iptables -t nat -L -n' sh "$(place /usr/sbin/xtables-nft-multi)" >>"$STATE/log/agents.out" 2>&1 ||
+    unavailable "the agents need network namespaces with bridges and iptables, which cannot be created; see $STATE/log/agents.out"
+}
+
+NAMESPACES=(--net --mount --pid --fork --kill-child --mount-proc --propagation private)
+
+unavailable() { say "$*"; exit "$UNAVAILABLE"; }
+
+# start_namespaces starts the agents' namespaces and Redis, over whose socket Neutron and the agents talk.
+start_namespaces() {
+  [ -n "$AGENTS" ] || return 0
+  # The process IDs in its files would be those of other processes now.
+  rm -rf "$STATE"/run/{agents,bin,ready,redis.sock}
+  mkdir -p "$STATE"/run/{agents,bin}
+  # The packages' own scripts would make these links.
+  local name
+  for name in {ip,ip6,eb}tables{,-save,-restore}; do ln -s "$(place /usr/sbin/xtables-nft-multi)" "$STATE/run/bin/$name"; done
+  ln -s "$(place /usr/bin/redis-check-rdb)" "$STATE/run/bin/redis-server"
+  AGENTS_PYTHON=$PYTHON AGENTS_BIN=$(dirname "$(place /usr/bin/neutron-l3-agent)") \
+    start agents unshare "${NAMESPACES[@]}" bash "$HERE/agents.sh" "$STATE/"
+  wait_for agents [ -S "$STATE/run/redis.sock" ]
+}
+
+# start_agents lets the agents start, and waits until Neutron knows them. It knows those of the last run too.
+start_agents() {
+  [ -n "$AGENTS" ] || return 0
+  local now
+  now=$(sql -N -e 'SELECT UTC_TIMESTAMP()')
+  touch "$STATE/run/ready"
+  wait_for agents agents_since "$now"
+}
+
+agents_since() { [ "$(sql -N neutron -e "SELECT COUNT(*) FROM agents WHERE host = 'host1' AND started_at >= '$1'")" = 3 ]; }
 
 # answers sends the request with Python, because curl may not be installed.
 answers() {
@@ -250,6 +293,7 @@ watch() {
 # only after all servers answer.
 is_up() {
   [ -e "$STATE/clouds.yaml" ] && running neutron && running keystone && running mariadb &&
+    { [ -z "$AGENTS" ] || running agents; } &&
     { [ ! -e "$STATE/run/parent" ] || [ -d "/proc/$(cat "$STATE/run/parent")" ]; }
 }
 
@@ -277,12 +321,15 @@ main() {
   mkdir -p "$STATE"/{etc,log,run/lock}
   watch
   set_paths
+  check_agents
   make_secrets
   choose_ports
   write_config
   start_mariadb
+  start_namespaces
   make_tables
   start_servers
+  start_agents
   write_clouds
   trap - EXIT
   echo "$STATE/clouds.yaml"

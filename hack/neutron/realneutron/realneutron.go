@@ -29,8 +29,8 @@ const (
 	AdminCloud = "local-admin" // can see every project
 )
 
-// ErrUnavailable is returned if Neutron's packages are not available. A test that needs
-// them is then skipped.
+// ErrUnavailable is returned if Neutron's packages, or the namespaces of its agents, are not
+// available. A test that needs them is then skipped.
 var ErrUnavailable = errors.New("the real Neutron is not available")
 
 // unavailableCode is the exit code of up.sh in this case.
@@ -48,11 +48,21 @@ type Neutron struct {
 // additional lines for neutron.conf. If a Neutron already runs in dir, Up returns that one
 // unchanged.
 func Up(ctx context.Context, dir string, config ...string) (*Neutron, error) {
+	return up(ctx, dir, config)
+}
+
+// UpWithAgents is Up for a Neutron whose networks carry traffic: its agents run in namespaces of
+// their own, where Command runs commands. A Neutron in dir must have been created with agents.
+func UpWithAgents(ctx context.Context, dir string, config ...string) (*Neutron, error) {
+	return up(ctx, dir, config, "-agents")
+}
+
+func up(ctx context.Context, dir string, config []string, flags ...string) (*Neutron, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-state", dir, "-parent", strconv.Itoa(os.Getpid())}
+	args := append(flags, "-state", dir, "-parent", strconv.Itoa(os.Getpid()))
 	if config != nil {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -68,6 +78,15 @@ func Up(ctx context.Context, dir string, config ...string) (*Neutron, error) {
 		return nil, err
 	}
 	return &Neutron{CloudsYAML: out, dir: dir}, nil
+}
+
+// Command returns a command that runs in the namespaces of the agents, as in.sh runs it. When ctx
+// is cancelled, the command is killed with its whole process group.
+func (n *Neutron) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(scripts(), "in.sh"), append([]string{"-state", n.dir, name}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
 }
 
 // Down stops Neutron. Its data is kept for the next Up.

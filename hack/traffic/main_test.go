@@ -1,0 +1,170 @@
+// Copyright The samplecrd-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/machine"
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
+	clientset "github.com/samplecrd/samplecrd-controller/pkg/generated/clientset/versioned"
+)
+
+// shared is what all tests share. It starts once.
+var shared site
+
+// site is a control plane, a Neutron with agents, the controller, and a machine outside.
+type site struct {
+	// root is the top of the repository, dir has the files of this run.
+	root, dir string
+	// unavailable is why there is no Neutron with agents here; everything else is then missing.
+	unavailable error
+
+	controlPlane *cluster.Cluster
+	kube         kubernetes.Interface
+	client       clientset.Interface
+	real         *realneutron.Neutron
+	// neutron has a client in the controller's project.
+	neutron *stack.Neutron
+	// host makes machines, with an administrator's rights.
+	host       *machine.Host
+	outside    *machine.Machine
+	controller *stack.Controller
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	defer shared.stop()
+	err := shared.start(context.Background())
+	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
+		shared.unavailable, err = err, nil
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "traffic:", err)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		fmt.Fprintln(os.Stderr, "traffic: the logs are in", shared.dir)
+	}
+	return code
+}
+
+// start starts Neutron and the control plane at the same time, and then the controller.
+func (s *site) start(ctx context.Context) (err error) {
+	if s.root, err = stack.Root(); err != nil {
+		return err
+	}
+	s.dir = filepath.Join(s.root, "hack", "_output", "traffic")
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.startNeutron(ctx) })
+	group.Go(func() error { return s.startKubernetes(ctx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.startController()
+}
+
+func (s *site) startNeutron(ctx context.Context) (err error) {
+	dir := filepath.Join(s.dir, "neutron")
+	// After a run that was killed, it has the networks of that run.
+	if err := realneutron.Purge(dir); err != nil {
+		return err
+	}
+	if s.real, err = realneutron.UpWithAgents(ctx, dir); err != nil {
+		return err
+	}
+	cloudsYAML, err := os.ReadFile(s.real.CloudsYAML)
+	if err != nil {
+		return err
+	}
+	s.neutron = &stack.Neutron{CloudsYAML: s.real.CloudsYAML}
+	if s.neutron.Client, err = stack.Connect(ctx, realneutron.Cloud, cloudsYAML); err != nil {
+		return err
+	}
+	if s.host, err = machine.NewHost(ctx, s.real); err != nil {
+		return err
+	}
+	s.outside, err = s.host.Outside(ctx)
+	return err
+}
+
+func (s *site) startKubernetes(ctx context.Context) error {
+	executable, err := cluster.Build(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	s.controlPlane, err = cluster.Start(ctx, cluster.Options{Binary: executable, Dir: filepath.Join(s.dir, "cluster"), Fresh: true})
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", s.controlPlane.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	if s.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	if s.client, err = clientset.NewForConfig(config); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"apply", "-f", filepath.Join(s.root, "artifacts", "crd")},
+		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=1m"},
+	} {
+		if out, err := s.controlPlane.Kubectl(args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)
+		}
+	}
+	return stack.BuildControllerAs(ctx, s.binary())
+}
+
+func (s *site) binary() string { return filepath.Join(s.dir, "samplecrd-controller") }
+
+// startController starts the controller for all namespaces. It works when the first test needs it.
+func (s *site) startController() error {
+	log, err := os.Create(filepath.Join(s.dir, "controller.log"))
+	if err != nil {
+		return err
+	}
+	s.controller, err = stack.StartController(s.binary(), s.neutron.Env(), log, "-v=4", "-kubeconfig="+s.controlPlane.Kubeconfig(),
+		"-retry-base-delay=100ms", "-retry-max-delay=500ms", "-resync=2s")
+	return err
+}
+
+// stop stops what was started. The machine outside ends with Neutron.
+func (s *site) stop() {
+	var errs []error
+	if s.controller != nil {
+		errs = append(errs, s.controller.Stop())
+	}
+	if s.real != nil {
+		errs = append(errs, s.real.Purge())
+	}
+	if s.controlPlane != nil {
+		errs = append(errs, s.controlPlane.Stop())
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, "traffic: stop:", err)
+	}
+}
