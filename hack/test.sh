@@ -17,6 +17,7 @@
 #                Argo CD, Flux and Helm show; exported manifests, and the oldest Kubernetes
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
 #   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
+#   traffic      what machines on the networks notice, with the agents of the real Neutron; needs Linux and root
 #   walkthrough  hack/local-up.sh -once, with the embedded and the real Neutron
 # The suites from e2e on need the control plane. It is built first if it is not up to date,
 # which takes minutes. The real Neutron, Prometheus and containerd come from Debian 12's
@@ -27,7 +28,7 @@ set -o nounset -o pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 LOGS=$ROOT/hack/_output/test
 BIN=$ROOT/hack/_output/bin
-SUITES=(lint codegen unit contract e2e faults release monitoring node walkthrough)
+SUITES=(lint codegen unit contract e2e faults release monitoring node traffic walkthrough)
 # client-go panics when a test changes an object in an informer's cache.
 export KUBE_CACHE_MUTATION_DETECTOR=true
 
@@ -88,6 +89,8 @@ monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
 
 node() { control_plane && hack_tests -timeout 20m ./node; }
 
+traffic() { control_plane && hack_tests -timeout 20m ./traffic ./neutron/...; }
+
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 
 # on_real_neutron runs a command, or skips it if the real Neutron is not available.
@@ -126,6 +129,7 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
+    traffic) seconds=170 ;;
     walkthrough) seconds=105 ;;
     *) seconds=14400 ;;
   esac
@@ -170,7 +174,7 @@ summarize() {
 run_all() {
   in_turn lint codegen unit
   set -m # process groups of their own, which end with this script
-  in_turn contract faults &
+  in_turn contract traffic faults &
   in_turn monitoring node walkthrough &
   set +m
   # shellcheck disable=SC2046,SC2064 # the groups that were just started
