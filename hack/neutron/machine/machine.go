@@ -7,6 +7,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -40,6 +42,9 @@ const (
 
 // patience bounds each wait. It is long because the computer may be busy.
 const patience = 4 * time.Minute
+
+// dhcpTries is how often a machine asks for a lease, once in a second.
+const dhcpTries = 60
 
 // hostname is the name of the agents' host, as conf/agents.conf says.
 const hostname = "host1"
@@ -73,6 +78,8 @@ type Options struct {
 	NoPortSecurity bool
 	// NoDHCP leaves it to the caller to set addresses and routes.
 	NoDHCP bool
+	// Project is the ID of the project of the machine, that of the network if it is empty.
+	Project string
 }
 
 // Machine is a machine on a network.
@@ -141,7 +148,7 @@ func (m *Machine) createPort(ctx context.Context, networkID string, o Options) e
 		return err
 	}
 	// The bridge agent would leave it to Nova to connect a port with the owner compute:….
-	create := ports.CreateOpts{NetworkID: networkID, Name: m.Name, ProjectID: network.ProjectID, DeviceOwner: "test:machine"}
+	create := ports.CreateOpts{NetworkID: networkID, Name: m.Name, ProjectID: cmp.Or(o.Project, network.ProjectID), DeviceOwner: "test:machine"}
 	if o.Subnet != "" || o.Address != "" {
 		create.FixedIPs = []ports.IP{{SubnetID: o.Subnet, IPAddress: o.Address}}
 	}
@@ -191,7 +198,7 @@ func (m *Machine) plugIn(ctx context.Context) error {
 func (m *Machine) RequestLease(ctx context.Context) error {
 	_, file, _, _ := runtime.Caller(0)
 	out, err := m.Run(ctx, "busybox", "udhcpc", "-i", "eth0", "-s", filepath.Join(filepath.Dir(file), "lease.sh"),
-		"-f", "-q", "-n", "-t", "60", "-T", "1", "-O", "mtu", "-O", "staticroutes")
+		"-f", "-q", "-n", "-t", strconv.Itoa(dhcpTries), "-T", "1", "-O", "mtu", "-O", "staticroutes")
 	if err != nil {
 		return err
 	}
