@@ -6,6 +6,7 @@ package traffic
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,9 +158,15 @@ func reachesOutside(w *world, _ *samplecrdv1.Network, m *machine.Machine) {
 }
 
 func fromSubnetPools(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
-	w.Log(on.Status.Subnets)
 	m := w.machine("first", on, machine.Options{})
-	w.Log(says(m.Lease), m.Port.FixedIPs)
+	a, _, err := m.WaitIPv6(w.Context())
+	w.must(err)
+	for i, pool := range []string{"10.20.0.0/16", "fd00:20::/48"} {
+		got := []netip.Addr{m.Lease.Address.Addr(), a}[i]
+		if block := netip.MustParsePrefix(on.Status.Subnets[i].CIDR); !block.Contains(got) || !netip.MustParsePrefix(pool).Contains(got) {
+			w.Errorf("want an address of the block %s of the pool %s, got %s", block, pool, got)
+		}
+	}
 }
 
 func sharedWithAProject(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
