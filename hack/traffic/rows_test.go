@@ -30,12 +30,10 @@ import (
 type row struct {
 	// fields are the fields of the spec that it notices.
 	fields []string
-	// options are those of the machine. If nothing is to be in its lease, check makes the machines.
-	options machine.Options
-	// addresses are the first and the last address that it may get, and lease is the rest of its
-	// lease, as says writes it.
+	// addresses are the first and the last address that its lease may have, and lease is the rest of
+	// the lease, as says writes it. If they are empty, check makes the machines.
 	addresses, lease string
-	// check shows what else the machine notices of the ready Network.
+	// check shows what else the machine notices of the Network, which is ready.
 	check func(*world, *samplecrdv1.Network, *machine.Machine)
 }
 
@@ -44,7 +42,7 @@ func (w *world) notices(r row, on *samplecrdv1.Network) {
 	w.Helper()
 	var m *machine.Machine
 	if r.lease != "" {
-		m = w.machine("first", on, r.options)
+		m = w.machine("first", on, machine.Options{Subnet: on.Status.SubnetID})
 		w.leases(m, r.lease)
 		from, to, _ := strings.Cut(r.addresses, " ")
 		if a := m.Lease.Address.Addr(); a.Less(netip.MustParseAddr(from)) || netip.MustParseAddr(to).Less(a) {

@@ -179,7 +179,7 @@ func (m *Machine) plugIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		port, err := ports.Get(ctx, m.host.Admin, m.Port.ID).Extract()
 		if err != nil {
 			return false, err
