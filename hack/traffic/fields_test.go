@@ -55,7 +55,9 @@ var fieldRows = map[string]fieldRow{
 		spec: `
   cidr: 10.72.0.0/24
   gateway: None
-  additionalSubnets: [{name: v6, cidr: "fd00:72::/64", gateway: None, ipv6: {addressMode: dhcpv6-stateful}}]`,
+  additionalSubnets:
+  - {name: stateful, cidr: "fd00:72::/64", gateway: None, ipv6: {addressMode: dhcpv6-stateful}}
+  - {name: slaac, cidr: "fd00:73::/64", gateway: None, ipv6: {addressMode: slaac, raMode: slaac}}`,
 		row: row{
 			fields:    []string{"gateway", "ipv6.addressMode"},
 			addresses: "10.72.0.1 10.72.0.254",
@@ -173,14 +175,22 @@ func settings(w *world, on *samplecrdv1.Network, m *machine.Machine) {
 	})
 }
 
-// noWayOut shows that DHCPv6 gives an address without a router, and nobody gives a default route.
+// noWayOut shows that without a router, only DHCPv6 gives an IPv6 address, and nobody a default route.
 func noWayOut(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 	m := w.machine("second", on, machine.Options{Subnet: on.Status.Subnets[1].ID, NoDHCP: true})
 	w.getsAddressV6(m)
-	out, err := m.Run(w.Context(), "ip", "-6", "route", "show", "default")
-	w.must(err)
-	if out != "" {
-		w.Errorf("want no default route, got %s", out)
+	for what, args := range map[string][]string{
+		"default route":                    {"route", "show", "default"},
+		"address of an unannounced subnet": {"address", "show", "dev", "eth0", "to", "fd00:73::/64"},
+	} {
+		out, err := m.Run(w.Context(), "ip", append([]string{"-6"}, args...)...)
+		w.must(err)
+		if out != "" {
+			w.Errorf("want no %s, got %s", what, out)
+		}
+	}
+	if len(m.Port.FixedIPs) != 2 {
+		w.Errorf("want addresses of both IPv6 subnets at the port, got %v", m.Port.FixedIPs)
 	}
 }
 
