@@ -126,6 +126,7 @@ func (s *site) startKubernetes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	config.QPS = -1 // many tests wait at the same time
 	if s.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
