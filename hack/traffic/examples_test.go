@@ -85,6 +85,7 @@ var exampleRows = map[string]exampleRow{
 			addresses: "10.64.0.100 10.64.0.200",
 			lease:     "routers[10.64.0.1] dns[DHCP-server] mtu[1500] routes[0.0.0.0/0>10.64.0.1 169.254.169.254/32>10.64.0.1]",
 			check:     staticRoutes,
+			secured:   true,
 		},
 	},
 	"example-deployment.yaml": {
@@ -120,6 +121,7 @@ var exampleRows = map[string]exampleRow{
 
 // TestExamples shows what machines notice of the examples.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	rows := maps.Clone(exampleRows)
 	maps.DeleteFunc(rows, func(_ string, r exampleRow) bool { return r.elsewhere != "" })
 	inWorlds(t, rows, func(w *world, file string, r exampleRow) {
@@ -158,7 +160,7 @@ func reachesOutside(w *world, _ *samplecrdv1.Network, m *machine.Machine) {
 }
 
 func fromSubnetPools(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
-	m := w.machine("first", on, machine.Options{})
+	m := w.machine("first", on, open)
 	a, _, err := m.WaitIPv6(w.Context())
 	w.must(err)
 	for i, pool := range []string{"10.20.0.0/16", "fd00:20::/48"} {
@@ -171,7 +173,7 @@ func fromSubnetPools(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 
 func sharedWithAProject(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 	w.must(networks.Get(w.Context(), w.surroundings().other, on.Status.NetworkID).Err)
-	m := w.machine("first", on, machine.Options{Project: w.surroundings().otherProject})
+	m := w.machine("first", on, machine.Options{Project: w.surroundings().otherProject, NoPortSecurity: true})
 	w.leases(m, "routers[10.64.0.1] dns[DHCP-server] mtu[1500] routes[0.0.0.0/0>10.64.0.1]")
 }
 
@@ -203,7 +205,7 @@ func inTheOtherProject(w *world, on *samplecrdv1.Network, m *machine.Machine) {
 // retained shows that machines keep their network when the Network is deleted.
 func retained(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 	w.Cleanup(func() { w.must(networks.Delete(context.Background(), w.neutron.Client, on.Status.NetworkID).Err) })
-	first, second := w.machine("first", on, machine.Options{}), w.machine("second", on, machine.Options{})
+	first, second := w.machine("first", on, open), w.machine("second", on, open)
 	w.reaches(first, address(second))
 	probe, err := first.Probe(w.Context(), address(second))
 	w.must(err)

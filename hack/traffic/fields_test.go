@@ -48,7 +48,7 @@ var fieldRows = map[string]fieldRow{
 			addresses: "10.70.0.100 10.70.0.120",
 			lease: "routers[10.70.0.254] dns[192.0.2.54 192.0.2.53] mtu[1400] " +
 				"routes[0.0.0.0/0>10.70.0.254 10.71.0.0/24 10.98.0.0/16>10.70.0.10 169.254.169.254/32>10.70.0.254]",
-			check: settings,
+			secured: true, check: settings,
 		},
 	},
 	"no way out": {
@@ -109,6 +109,7 @@ var unnoticed = map[string]string{
 
 // TestFields shows what machines notice of the fields of a Network.
 func TestFields(t *testing.T) {
+	t.Parallel()
 	inWorlds(t, fieldRows, func(w *world, _ string, r fieldRow) {
 		w.surroundings()
 		var on *samplecrdv1.Network
@@ -142,7 +143,8 @@ func TestEveryFieldHasARow(t *testing.T) {
 }
 
 func settings(w *world, on *samplecrdv1.Network, m *machine.Machine) {
-	hop := w.machine("hop", on, machine.Options{Address: "10.70.0.10", NoPortSecurity: true})
+	hop := w.machine("hop", on, machine.Options{Address: "10.70.0.10", NoPortSecurity: true, NoDHCP: true})
+	w.has(hop, "eth0", "10.70.0.10/24")
 	second := w.machine("second", on, machine.Options{Subnet: on.Status.Subnets[1].ID})
 	w.has(hop, "lo", "10.98.0.1/32")
 	w.has(hop, "lo", "10.99.0.1/32")
@@ -161,8 +163,8 @@ func settings(w *world, on *samplecrdv1.Network, m *machine.Machine) {
 		}
 	})
 	w.part("mtu: a packet of that size passes, and no larger one", func(w *world) {
-		w.reaches(m, address(hop))
-		if !w.passes(m, address(hop), 1400) || w.passes(m, address(hop), 1401) {
+		w.reaches(m, "10.70.0.10")
+		if !w.passes(m, "10.70.0.10", 1400) || w.passes(m, "10.70.0.10", 1401) {
 			w.Error("1400 bytes do not pass, or 1401 bytes do")
 		}
 	})
@@ -177,7 +179,7 @@ func settings(w *world, on *samplecrdv1.Network, m *machine.Machine) {
 
 // noWayOut shows that without a router, only DHCPv6 gives an IPv6 address, and nobody a default route.
 func noWayOut(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
-	m := w.machine("second", on, machine.Options{Subnet: on.Status.Subnets[1].ID, NoDHCP: true})
+	m := w.machine("second", on, machine.Options{Subnet: on.Status.Subnets[1].ID, NoPortSecurity: true, NoDHCP: true})
 	w.getsAddressV6(m)
 	for what, args := range map[string][]string{
 		"default route":                    {"route", "show", "default"},
@@ -206,7 +208,7 @@ func noDHCP(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 }
 
 func stateless(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
-	m := w.machine("first", on, machine.Options{NoDHCP: true})
+	m := w.machine("first", on, machine.Options{NoPortSecurity: true, NoDHCP: true})
 	a, _, err := m.WaitIPv6(w.Context())
 	w.must(err)
 	w.isOf(m, a)
@@ -218,7 +220,7 @@ func stateless(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 }
 
 func stateful(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
-	m := w.machine("first", on, machine.Options{NoDHCP: true})
+	m := w.machine("first", on, machine.Options{NoPortSecurity: true, NoDHCP: true})
 	w.must(wantDNS(w.getsAddressV6(m), "fd00:75::53"))
 	_, _, err := m.WaitIPv6(w.Context())
 	w.must(err)
@@ -260,7 +262,7 @@ func imported(w *world, _ *samplecrdv1.Network, _ *machine.Machine) {
 		NetworkID: found.ID, IPVersion: 4, CIDR: "10.76.0.0/24", DNSNameservers: []string{"192.0.2.1"},
 	}).Err)
 	on := &samplecrdv1.Network{Status: samplecrdv1.NetworkStatus{NetworkID: found.ID}}
-	m, other := w.machine("first", on, machine.Options{}), w.machine("second", on, machine.Options{})
+	m, other := w.machine("first", on, open), w.machine("second", on, open)
 	before, lease := m.Lease.Address, "routers[10.76.0.1] dns[%s] mtu[1500] routes[0.0.0.0/0>10.76.0.1]"
 	w.reaches(other, address(m))
 	probe, err := other.Probe(w.Context(), address(m))
@@ -291,16 +293,16 @@ func ofAnAdministrator(w *world, _ *samplecrdv1.Network, _ *machine.Machine) {
 	// Its router has to go before the external network.
 	w.Cleanup(func() { w.kubectl("", "delete", "network", "through") })
 	hears := w.hears(m, through.Status.Router.ExternalIPs[0])
-	w.reaches(w.machine("second", through, machine.Options{}), address(m))
+	w.reaches(w.machine("second", through, open), address(m))
 	if !hears() {
 		w.Error("the pings do not come from the router's address")
 	}
 }
 
 func inAnEmptyZone(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
-	m := w.machine("first", on, machine.Options{NoDHCP: true})
+	m := w.machine("first", on, machine.Options{NoPortSecurity: true, NoDHCP: true})
 	// The DHCP server of a network that comes later is there.
-	w.machine("second", w.apply(network("later", `{cidr: 10.80.0.0/24, availabilityZoneHints: [nova]}`)), machine.Options{})
+	w.machine("second", w.apply(network("later", `{cidr: 10.80.0.0/24, availabilityZoneHints: [nova]}`)), open)
 	w.getsNoLease(m)
 }
 

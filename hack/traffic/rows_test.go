@@ -26,6 +26,9 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
+// open are the options of a machine to and from which everything passes.
+var open = machine.Options{NoPortSecurity: true}
+
 // row is what a machine on a Network notices.
 type row struct {
 	// fields are the fields of the spec that it notices.
@@ -33,6 +36,8 @@ type row struct {
 	// addresses are the first and the last address that its lease may have, and lease is the rest of
 	// the lease, as says writes it. If they are empty, check makes the machines.
 	addresses, lease string
+	// secured is whether its port has port security. Without it, the bridge agent has less to do.
+	secured bool
 	// check shows what else the machine notices of the Network, which is ready.
 	check func(*world, *samplecrdv1.Network, *machine.Machine)
 }
@@ -42,7 +47,7 @@ func (w *world) notices(r row, on *samplecrdv1.Network) {
 	w.Helper()
 	var m *machine.Machine
 	if r.lease != "" {
-		m = w.machine("first", on, machine.Options{Subnet: on.Status.SubnetID})
+		m = w.machine("first", on, machine.Options{Subnet: on.Status.SubnetID, NoPortSecurity: !r.secured})
 		w.leases(m, r.lease)
 		from, to, _ := strings.Cut(r.addresses, " ")
 		if a := m.Lease.Address.Addr(); a.Less(netip.MustParseAddr(from)) || netip.MustParseAddr(to).Less(a) {
