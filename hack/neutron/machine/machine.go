@@ -46,6 +46,11 @@ const patience = 4 * time.Minute
 // dhcpTries is how often a machine asks for a lease, once in a second.
 const dhcpTries = 60
 
+// missed is how long a port may take to become active. When ports and networks come at the same
+// time, the DHCP agent misses one now and then, and Neutron waits for its word for ever. Or Neutron
+// misses that both the DHCP agent and the bridge agent are ready.
+const missed = 20 * time.Second
+
 // hostname is the name of the agents' host, as conf/agents.conf says.
 const hostname = "host1"
 
@@ -175,16 +180,23 @@ func (m *Machine) plugIn(ctx context.Context) error {
 	_, err := m.host.run(ctx, "sh", "-ec", `ip netns add "$1"
 		ip link add "$2" type veth peer name eth0 netns "$1" address "$3"
 		ip link set "$2" up
-		ip -n "$1" link set lo up`, "sh", m.Name, m.tap(), m.Port.MACAddress)
+		ip -n "$1" link set lo up
+		# To ask Neutron all the time would make it slow.
+		until [ -e "/sys/class/net/$2/master" ]; do sleep 0.2; done`, "sh", m.Name, m.tap(), m.Port.MACAddress)
 	if err != nil {
 		return err
 	}
+	again := time.Now().Add(missed)
 	err = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		port, err := ports.Get(ctx, m.host.Admin, m.Port.ID).Extract()
 		if err != nil {
 			return false, err
 		}
 		m.Port = *port
+		if port.Status != "ACTIVE" && time.Now().After(again) {
+			again = time.Now().Add(missed)
+			return false, m.announce(ctx)
+		}
 		return port.Status == "ACTIVE", nil
 	})
 	if err != nil {
@@ -192,6 +204,16 @@ func (m *Machine) plugIn(ctx context.Context) error {
 	}
 	_, err = m.host.run(ctx, "ip", "-n", m.Name, "link", "set", "eth0", "up")
 	return err
+}
+
+// announce makes Neutron tell its agents of the port again.
+func (m *Machine) announce(ctx context.Context) error {
+	for _, up := range []bool{false, true} {
+		if err := ports.Update(ctx, m.host.Admin, m.Port.ID, ports.UpdateOpts{AdminStateUp: &up}).Err; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RequestLease asks the DHCP server for a lease, and sets the address and the routes of the lease.
