@@ -4,7 +4,6 @@
 package traffic
 
 import (
-	"context"
 	"maps"
 	"net/netip"
 	"os"
@@ -130,9 +129,8 @@ func TestExamples(t *testing.T) {
 		if r.adapt != nil {
 			manifest = r.adapt(w, manifest)
 		}
+		w.lasts = mayLast(manifest)
 		w.kubectl(manifest, "apply", "-f", "-")
-		// The Network of a Deployment would come again.
-		w.Cleanup(func() { w.kubectl("", "delete", "deployments", "--all") })
 		w.notices(r.row, w.waitReady(r.network))
 	})
 }
@@ -204,7 +202,6 @@ func inTheOtherProject(w *world, on *samplecrdv1.Network, m *machine.Machine) {
 
 // retained shows that machines keep their network when the Network is deleted.
 func retained(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
-	w.Cleanup(func() { w.must(networks.Delete(context.Background(), w.neutron.Client, on.Status.NetworkID).Err) })
 	first, second := w.machine("first", on, open), w.machine("second", on, open)
 	w.reaches(first, address(second))
 	probe, err := first.Probe(w.Context(), address(second))

@@ -112,6 +112,7 @@ func TestFields(t *testing.T) {
 	t.Parallel()
 	inWorlds(t, fieldRows, func(w *world, _ string, r fieldRow) {
 		w.surroundings()
+		w.lasts = mayLast(r.spec)
 		var on *samplecrdv1.Network
 		if r.spec != "" {
 			on = w.apply(network("fields", r.spec))
@@ -267,8 +268,7 @@ func imported(w *world, _ *samplecrdv1.Network, _ *machine.Machine) {
 	w.reaches(other, address(m))
 	probe, err := other.Probe(w.Context(), address(m))
 	w.must(err)
-	// With Delete, the network goes at the end of the test.
-	w.apply(network("imported", fmt.Sprintf(`{import: {networkID: %s}, managementPolicy: Observe, deletionPolicy: Delete,
+	w.apply(network("imported", fmt.Sprintf(`{import: {networkID: %s}, managementPolicy: Observe,
   cidr: 10.76.0.0/24, dnsNameservers: [192.0.2.2]}`, found.ID)))
 	w.must(m.RequestLease(w.Context()))
 	w.leases(m, fmt.Sprintf(lease, "192.0.2.1"))
@@ -290,8 +290,6 @@ func ofAnAdministrator(w *world, _ *samplecrdv1.Network, _ *machine.Machine) {
 	m := w.machine("first", on, machine.Options{Project: w.surroundings().otherProject, NoPortSecurity: true})
 	w.leases(m, "routers[10.77.0.1] dns[DHCP-server] mtu[1500] routes[0.0.0.0/0>10.77.0.1]")
 	through := w.apply(network("through", `{cidr: 10.78.0.0/24, router: {externalNetwork: {name: `+w.namespace+`/everybodys}}}`))
-	// Its router has to go before the external network.
-	w.Cleanup(func() { w.kubectl("", "delete", "network", "through") })
 	hears := w.hears(m, through.Status.Router.ExternalIPs[0])
 	w.reaches(w.machine("second", through, open), address(m))
 	if !hears() {
