@@ -47,6 +47,10 @@ type site struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// The tests mostly wait for Neutron. With more at the same time, it answers too late.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	os.Exit(runTests(m))
 }
 
@@ -122,6 +126,7 @@ func (s *site) startKubernetes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	config.QPS = -1 // many tests wait at the same time
 	if s.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}

@@ -33,9 +33,13 @@ type world struct {
 	*testing.T
 	*site
 	namespace string
+	// lasts leaves the machines and Networks to the end of Neutron: to delete them takes as long as to
+	// make them.
+	lasts bool
 }
 
-// newWorld creates a namespace. At the end of the test its Networks are deleted, which must work.
+// newWorld creates a namespace. At the end of the test its Networks are deleted, which must work,
+// unless the world lasts.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if shared.unavailable != nil {
@@ -50,6 +54,9 @@ func newWorld(t *testing.T) *world {
 		if t.Failed() {
 			out, err := w.tryKubectl("", "get", "networks", "-o", "yaml")
 			t.Log(out, err)
+		}
+		if w.lasts {
+			return
 		}
 		if _, err := w.tryKubectl("", "delete", "networks", "--all", "--timeout="+patience.String()); err != nil {
 			t.Error(err)
@@ -147,6 +154,9 @@ func (w *world) machine(name string, on *samplecrdv1.Network, o machine.Options)
 	m, err := w.host.New(w.Context(), w.namespace+"-"+name, on.Status.NetworkID, o)
 	w.must(err)
 	w.Cleanup(func() {
+		if w.lasts {
+			return
+		}
 		if err := m.Close(); err != nil {
 			w.Error(err)
 		}

@@ -14,6 +14,8 @@ import (
 type Lease struct {
 	// Address is the machine's address, with the prefix length of the subnet.
 	Address netip.Prefix
+	// Server is the address of the DHCP server.
+	Server netip.Addr
 	// MTU is the size of the network's largest packets, 0 if the server did not say.
 	MTU int
 	// Routers are the gateways, and DNS are the addresses of DNS servers.

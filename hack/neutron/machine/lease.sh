@@ -7,9 +7,10 @@ list() {
   separator=
   for word; do printf '%s"%s"' "$separator" "$word"; separator=,; done
 }
-printf '{"address":"%s","mtu":%s,"routers":[%s],"dns":[%s],"routes":[' "$ip/$mask" "${mtu:-0}" "$(list $router)" "$(list $dns)"
-ip -4 address flush dev "$interface"
-ip address add "$ip/$mask" dev "$interface"
+printf '{"address":"%s","server":"%s","mtu":%s,"routers":[%s],"dns":[%s],"routes":[' "$ip/$mask" "$serverid" "${mtu:-0}" "$(list $router)" "$(list $dns)"
+# An address that the machine has already stays, so that no packets are lost.
+ip -4 -oneline address show dev "$interface" | grep -qF " $ip/$mask " || ip -4 address flush dev "$interface"
+ip address replace "$ip/$mask" dev "$interface"
 [ -z "$mtu" ] || ip link set "$interface" mtu "$mtu"
 # A client that gets static routes ignores the routers: the default route is among the static ones.
 set -- ${staticroutes:-${router:+0.0.0.0/0 ${router%% *}}}

@@ -7,6 +7,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -40,6 +42,14 @@ const (
 
 // patience bounds each wait. It is long because the computer may be busy.
 const patience = 4 * time.Minute
+
+// dhcpTries is how often a machine asks for a lease, once in a second.
+const dhcpTries = 60
+
+// missed is how long a port may take to become active. When ports and networks come at the same
+// time, the DHCP agent misses one now and then, and Neutron waits for its word for ever. Or Neutron
+// misses that both the DHCP agent and the bridge agent are ready.
+const missed = 20 * time.Second
 
 // hostname is the name of the agents' host, as conf/agents.conf says.
 const hostname = "host1"
@@ -73,6 +83,8 @@ type Options struct {
 	NoPortSecurity bool
 	// NoDHCP leaves it to the caller to set addresses and routes.
 	NoDHCP bool
+	// Project is the ID of the project of the machine, that of the network if it is empty.
+	Project string
 }
 
 // Machine is a machine on a network.
@@ -141,7 +153,7 @@ func (m *Machine) createPort(ctx context.Context, networkID string, o Options) e
 		return err
 	}
 	// The bridge agent would leave it to Nova to connect a port with the owner compute:….
-	create := ports.CreateOpts{NetworkID: networkID, Name: m.Name, ProjectID: network.ProjectID, DeviceOwner: "test:machine"}
+	create := ports.CreateOpts{NetworkID: networkID, Name: m.Name, ProjectID: cmp.Or(o.Project, network.ProjectID), DeviceOwner: "test:machine"}
 	if o.Subnet != "" || o.Address != "" {
 		create.FixedIPs = []ports.IP{{SubnetID: o.Subnet, IPAddress: o.Address}}
 	}
@@ -168,16 +180,23 @@ func (m *Machine) plugIn(ctx context.Context) error {
 	_, err := m.host.run(ctx, "sh", "-ec", `ip netns add "$1"
 		ip link add "$2" type veth peer name eth0 netns "$1" address "$3"
 		ip link set "$2" up
-		ip -n "$1" link set lo up`, "sh", m.Name, m.tap(), m.Port.MACAddress)
+		ip -n "$1" link set lo up
+		# To ask Neutron all the time would make it slow.
+		until [ -e "/sys/class/net/$2/master" ]; do sleep 0.2; done`, "sh", m.Name, m.tap(), m.Port.MACAddress)
 	if err != nil {
 		return err
 	}
-	err = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	again := time.Now().Add(missed)
+	err = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		port, err := ports.Get(ctx, m.host.Admin, m.Port.ID).Extract()
 		if err != nil {
 			return false, err
 		}
 		m.Port = *port
+		if port.Status != "ACTIVE" && time.Now().After(again) {
+			again = time.Now().Add(missed)
+			return false, m.announce(ctx)
+		}
 		return port.Status == "ACTIVE", nil
 	})
 	if err != nil {
@@ -187,11 +206,21 @@ func (m *Machine) plugIn(ctx context.Context) error {
 	return err
 }
 
+// announce makes Neutron tell its agents of the port again.
+func (m *Machine) announce(ctx context.Context) error {
+	for _, up := range []bool{false, true} {
+		if err := ports.Update(ctx, m.host.Admin, m.Port.ID, ports.UpdateOpts{AdminStateUp: &up}).Err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RequestLease asks the DHCP server for a lease, and sets the address and the routes of the lease.
 func (m *Machine) RequestLease(ctx context.Context) error {
 	_, file, _, _ := runtime.Caller(0)
 	out, err := m.Run(ctx, "busybox", "udhcpc", "-i", "eth0", "-s", filepath.Join(filepath.Dir(file), "lease.sh"),
-		"-f", "-q", "-n", "-t", "60", "-T", "1", "-O", "mtu", "-O", "staticroutes")
+		"-f", "-q", "-n", "-t", strconv.Itoa(dhcpTries), "-T", "1", "-O", "mtu", "-O", "staticroutes")
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,10 @@ func TestParseLease(t *testing.T) {
 	}{
 		"a lease with all that Neutron can give": {
 			text: "udhcpc: started\nudhcpc: lease of 10.1.0.5 obtained from 10.1.0.2, lease time 86400\n" +
-				`{"address":"10.1.0.5/24","mtu":1450,"routers":["10.1.0.1"],"dns":["10.1.0.53","10.1.0.54"],` +
+				`{"address":"10.1.0.5/24","server":"10.1.0.2","mtu":1450,"routers":["10.1.0.1"],"dns":["10.1.0.53","10.1.0.54"],` +
 				`"routes":[{"destination":"10.2.0.0/24","via":"0.0.0.0"},{"destination":"0.0.0.0/0","via":"10.1.0.1"}]}` + "\n",
 			want: Lease{
-				Address: prefix("10.1.0.5/24"), Routers: []netip.Addr{addr("10.1.0.1")},
+				Address: prefix("10.1.0.5/24"), Server: addr("10.1.0.2"), Routers: []netip.Addr{addr("10.1.0.1")},
 				DNS: []netip.Addr{addr("10.1.0.53"), addr("10.1.0.54")}, MTU: 1450,
 				Routes: []Route{{prefix("10.2.0.0/24"), addr("0.0.0.0")}, {prefix("0.0.0.0/0"), addr("10.1.0.1")}},
 			},
