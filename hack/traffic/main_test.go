@@ -47,6 +47,10 @@ type site struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// The tests mostly wait.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	os.Exit(runTests(m))
 }
 

@@ -2,8 +2,9 @@
 # The script of a machine's DHCP client, udhcpc: sets the address, the routes and the MTU of the
 # lease, and prints the lease.
 [ "$1" = bound ] || exit 0
-ip -4 address flush dev "$interface"
-ip address add "$ip/$mask" dev "$interface"
+# A lease that is renewed interrupts nothing.
+ip -4 address show dev "$interface" | grep -qF " $ip/$mask " ||
+  { ip -4 address flush dev "$interface" && ip address add "$ip/$mask" dev "$interface"; }
 [ -z "$mtu" ] || ip link set "$interface" mtu "$mtu"
 printf '%s\n' "address=$ip/$mask" "routers=$router" "dns=$dns" "mtu=$mtu" "routes=$staticroutes"
 # A client that gets static routes ignores the routers: the default route is among the static ones.
