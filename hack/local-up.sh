@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Starts a Kubernetes control plane, a Neutron and the controller, and applies the example,
-# which becomes a network in Neutron. -h shows the flags; -once runs the whole walkthrough.
+# which becomes a network in Neutron. -h shows the flags; -once runs the whole walkthrough, and
+# -neutron=real -traffic starts machines on networks of Neutron.
 set -o errexit -o nounset -o pipefail
 
 HACK=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

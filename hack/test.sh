@@ -47,7 +47,7 @@ lint() {
 # The packages of hack's module that do not import Kubernetes itself.
 CONTROL_PLANE_LIGHT=(./controlplane/build/... ./controlplane/cluster/... ./controlplane/internal/... ./controlplane/supervisor/...)
 HACK_LIGHT=(./bench/... ./chaos/... ./contract/... ./docs ./e2e/... ./export ./gitops/... ./helm/... ./internal/... ./localup/... ./monitoring/... ./mutants ./neutron/... ./node ./node/pause ./oldest
-  ./openapi/models-schema/... ./release/... ./rules "${CONTROL_PLANE_LIGHT[@]}")
+  ./openapi/models-schema/... ./release/... ./rules ./traffic "${CONTROL_PLANE_LIGHT[@]}")
 
 codegen() { hack/verify-codegen.sh; }
 

@@ -40,7 +40,7 @@ func (k *neutronKind) Set(value string) error {
 func (s *session) startNeutron(ctx context.Context, o options, dir string) error {
 	if o.neutron == realNeutron {
 		fmt.Fprintln(os.Stderr, "==> starting Neutron, Keystone and MariaDB; the first time it downloads their packages (40 MB)")
-		return s.startRealNeutron(ctx, filepath.Join(s.root, "hack", "_output", "neutron", filepath.Base(dir)), o.fresh || o.once)
+		return s.startRealNeutron(ctx, filepath.Join(s.root, "hack", "_output", "neutron", filepath.Base(dir)), o)
 	}
 	neutron, err := stack.StartNeutron(ctx, dir, fallback.Options())
 	if err != nil {
@@ -51,16 +51,20 @@ func (s *session) startNeutron(ctx context.Context, o options, dir string) error
 }
 
 // startRealNeutron starts the Neutron of hack/neutron. Like the control plane, it has what
-// the last session left there, unless fresh is set.
-func (s *session) startRealNeutron(ctx context.Context, dir string, fresh bool) error {
-	if fresh {
+// the last session left there, unless the session starts empty.
+func (s *session) startRealNeutron(ctx context.Context, dir string, o options) error {
+	up := realneutron.Up
+	if o.traffic {
+		up = realneutron.UpWithAgents
+	}
+	if o.startsEmpty() {
 		if err := realneutron.Purge(dir); err != nil {
 			return err
 		}
 	}
-	neutron, err := realneutron.Up(ctx, dir)
+	neutron, err := up(ctx, dir)
 	if errors.Is(err, realneutron.ErrUnavailable) {
-		return fmt.Errorf("%w; with -neutron=embedded, the default, no packages are needed", err)
+		return fmt.Errorf("%w; with -neutron=embedded, the default, nothing of this is needed", err)
 	}
 	if err != nil {
 		return err
@@ -76,5 +80,8 @@ func (s *session) startRealNeutron(ctx context.Context, dir string, fresh bool) 
 	}
 	s.neutron = &stack.Neutron{Client: client, CloudsYAML: neutron.CloudsYAML}
 	s.neutronLogs = filepath.Join(dir, "log")
-	return nil
+	if o.traffic {
+		s.machines, err = newMachines(ctx, neutron, dir)
+	}
+	return err
 }

@@ -51,6 +51,8 @@ type session struct {
 	locked      *os.File
 	stopNeutron func() error // nil until Neutron is started
 	neutronLogs string       // the folder with the logs of the real Neutron
+
+	machines *machines // nil without -traffic
 }
 
 // newSession starts everything except the controller.
@@ -82,8 +84,11 @@ func newSession(ctx context.Context, o options) (_ *session, err error) {
 // which would stop the processes of the first.
 func (s *session) makeDir(o options) error {
 	s.dir = filepath.Join(s.root, "hack", "_output", "local-up")
-	if o.once {
+	switch {
+	case o.once:
 		s.dir = filepath.Join(s.root, "hack", "_output", "once")
+	case o.traffic: // it starts empty, and leaves alone what a session without it finds again
+		s.dir = filepath.Join(s.root, "hack", "_output", "local-up-traffic")
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
@@ -129,7 +134,7 @@ func (s *session) useCluster(ctx context.Context, o options) error {
 	}
 	// The embedded Neutron loses everything when it ends, its projects too: to it, the
 	// Networks of the last session would belong to another cloud.
-	fresh := o.fresh || o.once || o.neutron == embeddedNeutron
+	fresh := o.startsEmpty() || o.neutron == embeddedNeutron
 	return s.report("Kubernetes starts (etcd, kube-apiserver, kube-controller-manager)", func() error {
 		s.cluster, err = cluster.Start(ctx, cluster.Options{Binary: binary, Dir: filepath.Join(s.dir, "cluster"), Fresh: fresh})
 		if err != nil {

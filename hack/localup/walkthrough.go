@@ -56,6 +56,7 @@ func (s *session) walkthrough(ctx context.Context) error {
 		{"The Network is deleted: first in Neutron, then in Kubernetes", s.delete},
 		{"A Network that is deleted while the controller is stopped waits for it", s.deleteWhileStopped},
 	}
+	steps = append(steps, s.trafficSteps()...)
 	if err := s.take(ctx, steps); err != nil {
 		return err
 	}

@@ -222,6 +222,7 @@ start_namespaces() {
   # The packages' own scripts would make these links.
   local name
   for name in {ip,ip6,eb}tables{,-save,-restore}; do ln -s "$(place /usr/sbin/xtables-nft-multi)" "$STATE/run/bin/$name"; done
+  ln -sf "$HERE/ebtables.sh" "$STATE/run/bin/ebtables"
   ln -s "$(place /usr/bin/redis-check-rdb)" "$STATE/run/bin/redis-server"
   AGENTS_PYTHON=$PYTHON AGENTS_BIN=$(dirname "$(place /usr/bin/neutron-l3-agent)") \
     start agents unshare "${NAMESPACES[@]}" bash "$HERE/agents.sh" "$STATE/"

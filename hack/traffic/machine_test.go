@@ -16,6 +16,7 @@ import (
 
 // TestMachine shows what a machine gets from a Network, and whom it reaches.
 func TestMachine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.apply(w.example("example-routed-network.yaml"))
 	routed := w.patch("routed-network", `{"additionalSubnets":[{"name":"second","cidr":"10.62.0.0/24"}]}`)
@@ -46,11 +47,14 @@ func TestMachine(t *testing.T) {
 		t.Run("a machine reaches "+name, func(t *testing.T) { w.reaches(first, address) })
 	}
 	t.Run("a floating IP is reached from outside", func(t *testing.T) { w.reaches(w.outside, w.floatingIP(first)) })
-	t.Run("a probe counts the pings that are lost", func(t *testing.T) { countsLostPings(w, first, second) })
 }
 
-// countsLostPings shows that a probe counts an interruption, and none where there is none.
-func countsLostPings(w *world, from, to *machine.Machine) {
+// TestProbe shows that a probe counts an interruption, and none where there is none.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pair := w.apply(network("pair", "{cidr: 10.63.0.0/24}"))
+	from, to := w.machine("1", pair, machine.Options{}), w.machine("2", pair, machine.Options{})
 	address := to.Lease.Address.Addr().String()
 	w.reaches(from, address)
 	probe := func(while func()) machine.Result {
@@ -84,6 +88,7 @@ func countsLostPings(w *world, from, to *machine.Machine) {
 // TestDualStack shows that a machine makes its IPv6 address of the router's advertisement, and that
 // this is the address that Neutron expects.
 func TestDualStack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dual := w.apply(w.example("example-dual-stack.yaml"))
 	m := w.machine("1", dual, machine.Options{})

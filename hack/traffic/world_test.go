@@ -26,7 +26,7 @@ import (
 )
 
 // patience bounds each wait. It is long because the computer may be busy.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // world is what each test has for itself: a namespace, its Networks, and machines on them.
 type world struct {

@@ -39,7 +39,7 @@ const (
 )
 
 // patience bounds each wait. It is long because the computer may be busy.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // hostname is the name of the agents' host, as conf/agents.conf says.
 const hostname = "host1"
@@ -82,8 +82,9 @@ type Machine struct {
 	// Port is its port, as Neutron returned it when it became active.
 	Port ports.Port
 	// Lease is what its DHCP client got last.
-	Lease Lease
-	host  *Host
+	Lease  Lease
+	host   *Host
+	closed bool
 }
 
 // New makes a machine on the network with that ID, in the project of the network. It returns when
@@ -117,8 +118,11 @@ func (h *Host) Outside(ctx context.Context) (*Machine, error) {
 		return nil, err
 	}
 	found, err := networks.ExtractNetworks(pages)
-	if err != nil || len(found) != 1 {
-		return nil, fmt.Errorf("want one network %s, got %v: %w", ExternalNetwork, found, err)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("want one network %s, got %v", ExternalNetwork, found)
 	}
 	m, err := h.New(ctx, "outside", found[0].ID, Options{Address: OutsideGateway, NoPortSecurity: true, NoDHCP: true})
 	if err != nil {
@@ -279,8 +283,12 @@ func output(cmd *exec.Cmd) (string, error) {
 	return string(out), err
 }
 
-// Close removes the machine and its port.
+// Close removes the machine and its port. It may be called more than once.
 func (m *Machine) Close() error {
+	if m.closed {
+		return nil
+	}
+	m.closed = true
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err := m.host.run(ctx, "sh", "-c", `ip link delete "$1"; ip netns delete "$2"`, "sh", m.tap(), m.Name)

@@ -20,22 +20,21 @@ func TestParseLease(t *testing.T) {
 		want      Lease
 	}{
 		"a lease with all that Neutron can give": {
-			text: "udhcpc: lease of 10.1.0.5 obtained from 10.1.0.2, lease time 86400\naddress=10.1.0.5/24\nrouters=10.1.0.1\n" +
-				"dns=10.1.0.53 10.1.0.54\nmtu=1500\nroutes=10.2.0.0/24 0.0.0.0 0.0.0.0/0 10.1.0.1\n",
+			text: "udhcpc: started\nudhcpc: lease of 10.1.0.5 obtained from 10.1.0.2, lease time 86400\n" +
+				`{"address":"10.1.0.5/24","mtu":1450,"routers":["10.1.0.1"],"dns":["10.1.0.53","10.1.0.54"],` +
+				`"routes":[{"destination":"10.2.0.0/24","via":"0.0.0.0"},{"destination":"0.0.0.0/0","via":"10.1.0.1"}]}` + "\n",
 			want: Lease{
 				Address: prefix("10.1.0.5/24"), Routers: []netip.Addr{addr("10.1.0.1")},
-				DNS: []netip.Addr{addr("10.1.0.53"), addr("10.1.0.54")}, MTU: 1500,
+				DNS: []netip.Addr{addr("10.1.0.53"), addr("10.1.0.54")}, MTU: 1450,
 				Routes: []Route{{prefix("10.2.0.0/24"), addr("0.0.0.0")}, {prefix("0.0.0.0/0"), addr("10.1.0.1")}},
 			},
 		},
 		"a lease with an address only": {
-			text: "address=10.1.0.5/24\nrouters=\ndns=\nmtu=\nroutes=\n",
-			want: Lease{Address: prefix("10.1.0.5/24")},
+			text: `{"address":"10.1.0.5/24","mtu":0,"routers":[],"dns":[],"routes":[]}`,
+			want: Lease{Address: prefix("10.1.0.5/24"), Routers: []netip.Addr{}, DNS: []netip.Addr{}, Routes: []Route{}},
 		},
-		"no lease":                       {text: "udhcpc: no lease, failing\n", err: "no lease"},
-		"an address that is none":        {text: "address=10.1.0.5/24\nrouters=10.1.0\n", err: "10.1.0"},
-		"a route that is none":           {text: "address=10.1.0.5/24\nroutes=10.2.0.0 10.1.0.1\n", err: "10.2.0.0"},
-		"a size of packets that is none": {text: "address=10.1.0.5/24\nmtu=big\n", err: "big"},
+		"no lease":                {text: "udhcpc: no lease, failing\n", err: "no lease"},
+		"an address that is none": {text: `{"address":"10.1.0/24"}`, err: "10.1.0/24"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseLease(test.text)
