@@ -52,8 +52,6 @@ const (
 	moving = "10.75.0.0/24"
 	hop    = "10.75.0.10"
 	behind = "10.99.0.1"
-	// backbone is a router that exists.
-	backbone = "backbone-of-changes"
 )
 
 // inPlace are changes of a network while a floating IP leads to one of its machines.
@@ -66,6 +64,7 @@ var inPlace = []change{
 	{name: "a subnet more", edit: anotherSubnet("more", "10.71.0.0/24"), done: attached("10.71.0.1/24")},
 	{name: "IPv6 beside IPv4 (`slaac`)", edit: func(s *scene) {
 		anotherSubnet("v6", "fd00:70::/64")(s)
+		s.spec.AdditionalSubnets[1].Gateway = "fd00:70::1"
 		s.spec.AdditionalSubnets[1].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
 	}, done: attached("fd00:70::1/64")},
 	{name: "a subnet less, without machines", edit: func(s *scene) { s.spec.AdditionalSubnets = s.spec.AdditionalSubnets[1:] },
@@ -89,19 +88,19 @@ var routing = []change{
 		s.spec.CIDR = moving
 		s.spec.Router.Routes = []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: hop}}
 	}, done: reached(behind)},
-	{name: "another gateway on the same router, and a new lease at once", edit: func(s *scene) { s.spec.Gateway = "10.75.0.2" },
+	{name: "another gateway on the same router, and a new lease at once", edit: func(s *scene) { s.spec.Gateway = "10.75.0.254" },
 		done: both(leases(func(l machine.Lease) bool {
-			return slices.Contains(l.Routes, machine.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr("10.75.0.2")})
+			return slices.Contains(l.Routes, machine.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr("10.75.0.254")})
 		}), reached(behind))},
 	{name: "a route of the router less, for those behind it", edit: func(s *scene) { s.spec.Router.Routes = []samplecrdv1.HostRoute{} },
 		beyond: behind, done: func(s *scene) error { return s.router(s.oldRouter, "route", "10.99.0.0/16 ", false) }},
 	{name: "somebody else detaches the subnet from the router, and the controller attaches it again", act: driftOfInterface},
 	{name: "somebody else also changes the gateway, and the controller restores it", act: driftOfGateway},
 	{name: "a router that exists in place of the Network's own", edit: func(s *scene) {
-		s.spec.Router = &samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{Name: backbone}}
-	}, done: attached("10.75.0.2/24")},
-	{name: "no router any more", edit: func(s *scene) { s.spec.Router = nil }, done: detached("10.75.0.2/24")},
-	{name: "a router", edit: func(s *scene) { s.spec.Router = ownRouter() }, done: both(attached("10.75.0.2/24"), reached(machine.Outside))},
+		s.spec.Router = &samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{Name: s.existingRouter()}}
+	}, done: attached("10.75.0.254/24")},
+	{name: "no router any more", edit: func(s *scene) { s.spec.Router = nil }, done: detached("10.75.0.254/24")},
+	{name: "a router", edit: func(s *scene) { s.spec.Router = ownRouter() }, done: both(attached("10.75.0.254/24"), reached(machine.Outside))},
 }
 
 // failures are changes while something is not there. They disturb all others, and come last.
@@ -236,7 +235,9 @@ func driftOfGateway(s *scene) {
 	// The controller may be faster: then the gateway is in use again.
 	s.eventually(func() error {
 		s.detach()
-		_, err := subnets.Update(s.Context(), s.neutron.Client, s.network.Status.SubnetID, subnets.UpdateOpts{GatewayIP: new("10.75.0.3")}).Extract()
+		_, err := subnets.Update(s.Context(), s.neutron.Client, s.network.Status.SubnetID, subnets.UpdateOpts{
+			GatewayIP: new("10.75.0.3"), AllocationPools: []subnets.AllocationPool{{Start: "10.75.0.4", End: "10.75.0.253"}},
+		}).Extract()
 		return err
 	})
 	s.restores(s.network.Status.Gateway+" on "+s.routerID(), s.attachment)
@@ -445,12 +446,14 @@ func newInPlaceScene(t *testing.T) *scene {
 	return s
 }
 
+func (s *scene) existingRouter() string { return s.namespace + "-backbone" }
+
 func newRoutingScene(t *testing.T) *scene {
 	s := &scene{world: newWorld(t), name: "routing", spec: samplecrdv1.NetworkSpec{
 		SubnetSpec: samplecrdv1.SubnetSpec{CIDR: moving}, Router: ownRouter(),
 	}}
 	_, err := routers.Create(s.Context(), s.neutron.Client, routers.CreateOpts{
-		Name: backbone, GatewayInfo: &routers.GatewayInfo{NetworkID: s.outside.Port.NetworkID},
+		Name: s.existingRouter(), GatewayInfo: &routers.GatewayInfo{NetworkID: s.outside.Port.NetworkID},
 	}).Extract()
 	s.must(err)
 	s.apply(samplecrdv1.ReasonAvailable)

@@ -177,12 +177,10 @@ func (s *scene) stopNeutron() (start func()) {
 	s.must(err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	s.must(err)
-	list := func(file string) []string {
-		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
-		s.must(err)
-		return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
-	}
-	args, env := list("cmdline"), list("environ")
+	// Neutron has changed its command line: there are blanks between the arguments.
+	command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	s.must(err)
+	args := strings.Fields(strings.ReplaceAll(string(command), "\x00", " "))
 	s.must(syscall.Kill(-pid, syscall.SIGKILL))
 	s.eventually(func() error {
 		if err := syscall.Kill(-pid, 0); !errors.Is(err, syscall.ESRCH) {
@@ -194,8 +192,9 @@ func (s *scene) stopNeutron() (start func()) {
 		log, err := os.OpenFile(filepath.Join(state, "log", "neutron.out"), os.O_APPEND|os.O_WRONLY, 0)
 		s.must(err)
 		defer log.Close()
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = env, log, log, &syscall.SysProcAttr{Setsid: true}
+		cmd := exec.Command("bash", append([]string{"-c", `. "$1"; use_state "$2"; use_packages; exec "${@:3}"`, "bash",
+			filepath.Join(s.root, "hack", "neutron", "common.sh"), state}, args...)...)
+		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
 		s.must(cmd.Start())
 		s.must(os.WriteFile(pidFile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600))
 		go func() { _ = cmd.Wait() }()
