@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/samplecrd/samplecrd-controller/hack/neutron/machine"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -59,7 +61,7 @@ var inPlace = []change{
 	{name: "other DNS servers", edit: dnsServers("192.0.2.54"), done: announces("192.0.2.54")},
 	{name: "other tags", edit: func(s *scene) { s.spec.Tags = []samplecrdv1.Tag{"blue"} }},
 	{name: "other allocation pools", edit: func(s *scene) { s.spec.AllocationPools[0].Start = "10.70.0.50" }},
-	{name: "a smaller MTU", edit: func(s *scene) { s.spec.MTU = new(int32(1400)) },
+	{name: "a smaller MTU, and a new lease at once", edit: func(s *scene) { s.spec.MTU = new(int32(1400)) }, act: whilePacketsAreTooLarge,
 		done: leases(func(l machine.Lease) bool { return l.MTU == 1400 })},
 	{name: "a subnet more", edit: anotherSubnet("more", "10.71.0.0/24"), done: attached("10.71.0.1/24")},
 	{name: "IPv6 beside IPv4 (`slaac`)", edit: func(s *scene) {
@@ -94,8 +96,7 @@ var routing = []change{
 		}), reached(behind))},
 	{name: "a route of the router less, for those behind it", edit: func(s *scene) { s.spec.Router.Routes = []samplecrdv1.HostRoute{} },
 		beyond: behind, done: func(s *scene) error { return s.router(s.oldRouter, "route", "10.99.0.0/16 ", false) }},
-	{name: "somebody else detaches the subnet from the router, and the controller attaches it again", act: driftOfInterface},
-	{name: "somebody else also changes the gateway, and the controller restores it", act: driftOfGateway},
+	{name: "somebody else detaches the subnet from the router and changes its gateway, and the controller restores both", act: driftOfGateway},
 	{name: "a router that exists in place of the Network's own", edit: func(s *scene) {
 		s.spec.Router = &samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{Name: s.existingRouter()}}
 	}, done: attached("10.75.0.254/24")},
@@ -185,6 +186,22 @@ func both(first, second func(*scene) error) func(*scene) error {
 	}
 }
 
+// whilePacketsAreTooLarge shows that packets of the old size are lost until the machine has a new lease.
+func whilePacketsAreTooLarge(s *scene) {
+	send := func() error {
+		_, err := s.from.Run(s.Context(), "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", "1400", s.to.Lease.Address.Addr().String())
+		return err
+	}
+	s.must(send())
+	s.apply(samplecrdv1.ReasonAvailable)
+	s.eventually(func() error {
+		if send() == nil {
+			return errors.New("a packet of the old size still arrives")
+		}
+		return nil
+	})
+}
+
 // whileTheControllerIsKilled kills the controller after the first of two steps.
 func whileTheControllerIsKilled(s *scene) {
 	s.kubectl(s.manifest(), "apply", "-f", "-")
@@ -224,11 +241,6 @@ func driftOfMTU(s *scene) {
 		mtu.UpdateOptsExt{UpdateOptsBuilder: networks.UpdateOpts{}, MTU: 1300}).Extract()
 	s.must(err)
 	s.restores(before, size)
-}
-
-func driftOfInterface(s *scene) {
-	s.detach()
-	s.restores(s.network.Status.Gateway+" on "+s.routerID(), s.attachment)
 }
 
 func driftOfGateway(s *scene) {
@@ -438,8 +450,7 @@ func newInPlaceScene(t *testing.T) *scene {
 	}}
 	s.apply(samplecrdv1.ReasonAvailable)
 	group := []string{s.letsPingsIn()}
-	s.from = s.machine("from", s.network, machine.Options{SecurityGroups: group})
-	s.to = s.machine("to", s.network, machine.Options{SecurityGroups: group})
+	s.populate(machine.Options{SecurityGroups: group}, machine.Options{SecurityGroups: group})
 	s.floatingIP = s.world.floatingIP(s.to)
 	s.reaches(s.outside, s.floatingIP)
 	s.begin()
@@ -452,13 +463,13 @@ func newRoutingScene(t *testing.T) *scene {
 	s := &scene{world: newWorld(t), name: "routing", spec: samplecrdv1.NetworkSpec{
 		SubnetSpec: samplecrdv1.SubnetSpec{CIDR: moving}, Router: ownRouter(),
 	}}
+	s.kubectl(s.manifest(), "apply", "-f", "-")
 	_, err := routers.Create(s.Context(), s.neutron.Client, routers.CreateOpts{
 		Name: s.existingRouter(), GatewayInfo: &routers.GatewayInfo{NetworkID: s.outside.Port.NetworkID},
 	}).Extract()
 	s.must(err)
-	s.apply(samplecrdv1.ReasonAvailable)
-	s.from = s.machine("from", s.network, machine.Options{})
-	s.to = s.machine("to", s.network, machine.Options{Address: hop, NoPortSecurity: true})
+	s.waitFor(samplecrdv1.ReasonAvailable)
+	s.populate(machine.Options{}, machine.Options{Address: hop, NoPortSecurity: true})
 	_, err = s.to.Run(s.Context(), "ip", "address", "add", behind+"/32", "dev", "lo")
 	s.must(err)
 	// Else the router tells the machine to send to the next hop itself, and the machine goes on to.
@@ -466,6 +477,27 @@ func newRoutingScene(t *testing.T) *scene {
 	s.must(err)
 	s.begin()
 	return s
+}
+
+// populate makes both machines.
+func (s *scene) populate(from, to machine.Options) {
+	s.Helper()
+	var group errgroup.Group
+	add := func(m **machine.Machine, name string, o machine.Options) {
+		group.Go(func() (err error) {
+			if *m, err = s.host.New(s.Context(), s.namespace+"-"+name, s.network.Status.NetworkID, o); err == nil {
+				s.Cleanup(func() {
+					if err := (*m).Close(); err != nil {
+						s.Error(err)
+					}
+				})
+			}
+			return err
+		})
+	}
+	add(&s.from, "from", from)
+	add(&s.to, "to", to)
+	s.must(group.Wait())
 }
 
 // begin waits until the machines reach whom they ping.
