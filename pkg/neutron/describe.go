@@ -108,6 +108,8 @@ func successor(s DeleteSubnet, then []Step) *CreateSubnet {
 // interruption returns PlannedStep.Interrupts. then are the steps after it.
 func interruption(step Step, then []Step) string {
 	switch s := step.(type) {
+	case UpdateNetwork:
+		return interruptionByMTU(s.Changes)
 	case DeleteSubnet:
 		if successor(s, then) != nil {
 			return "the old subnet goes before the new one comes"
@@ -115,7 +117,11 @@ func interruption(step Step, then []Step) string {
 	case DetachSubnet:
 		for _, next := range then {
 			if attach, ok := next.(AttachSubnet); ok && attach.Subnet == s.Subnet {
-				return "no traffic through a router until the subnet is attached again"
+				const text = "no traffic through a router until the subnet is attached again"
+				if gatewayChange(s.Changes) != nil {
+					return text + ", and of each machine until it uses the new gateway, as after a new DHCP lease"
+				}
+				return text
 			}
 		}
 		return "no traffic from this subnet through the router any more"
@@ -132,6 +138,18 @@ func interruption(step Step, then []Step) string {
 		return "no traffic over these routes any more"
 	case DeleteRouter:
 		return "the addresses of the router are released"
+	}
+	return ""
+}
+
+// interruptionByMTU is interruption for changes of a network: machines go on to send packets of the old size.
+func interruptionByMTU(changes []Change) string {
+	for _, c := range changes {
+		before, _ := c.Before.(int)
+		after, _ := c.Value.(int)
+		if c.Role == roleMTU && after < before {
+			return fmt.Sprintf("packets of more than %d bytes of each machine until it uses the new MTU, as after a new DHCP lease", after)
+		}
 	}
 	return ""
 }

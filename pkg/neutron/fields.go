@@ -44,6 +44,8 @@ const (
 	roleZones
 	// rolePools is that of the allocation pools. They depend on the gateway: Neutron refuses a gateway inside a pool.
 	rolePools
+	// roleMTU is that of the size of packets, which machines learn only from a new lease.
+	roleMTU
 )
 
 // always returns a default that does not depend on anything.
@@ -74,7 +76,7 @@ var networkTable = []field[DesiredNetwork, Network]{
 	{name: "description", label: fieldNetworkMark, noun: "ownership mark", role: roleMark,
 		spec:     func(d *DesiredNetwork) any { return given(d.Mark) },
 		observed: func(n *Network) any { return n.Description }},
-	{name: "mtu", label: "MTU",
+	{name: "mtu", label: "MTU", role: roleMTU,
 		spec:     func(d *DesiredNetwork) any { return given(d.MTU) },
 		observed: func(n *Network) any { return n.MTU }},
 	{name: "port_security_enabled", label: "port security",

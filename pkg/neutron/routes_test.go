@@ -6,6 +6,7 @@ package neutron
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -167,6 +168,32 @@ func TestWhatAChangeOfRoutesInterrupts(t *testing.T) {
 	}
 }
 
+// A machine learns the MTU and the gateway with its lease.
+func TestWhatMachinesDoNotKnowYetInterrupts(t *testing.T) {
+	mtu := func(before, after int) Step {
+		desired, observed := DesiredNetwork{MTU: after}, Network{MTU: before}
+		return UpdateNetwork{slices.DeleteFunc(changes(networkTable, &desired, &observed), func(c Change) bool { return c.Role != roleMTU })}
+	}
+	detach := DetachSubnet{Router: "r", Subnet: "s"}
+	forGateway := detach
+	forGateway.Changes = []Change{{Name: "gateway_ip", Role: roleGateway, Value: addr("10.0.0.9")}}
+	again := []Step{AttachSubnet{Router: "r", Subnet: "s"}}
+	for _, test := range []struct {
+		step Step
+		then []Step
+		want string
+	}{
+		{mtu(1500, 1400), nil, "packets of more than 1400 bytes of each machine until it uses the new MTU, as after a new DHCP lease"},
+		{mtu(1400, 1500), nil, ""},
+		{UpdateNetwork{[]Change{{Name: "name", Before: "a", Value: "b"}}}, nil, ""},
+		{detach, again, "no traffic through a router until the subnet is attached again"},
+		{forGateway, again, "no traffic through a router until the subnet is attached again, and of each machine until it uses the new gateway, as after a new DHCP lease"},
+		{detach, nil, "no traffic from this subnet through the router any more"},
+	} {
+		equal(t, test.want, interruption(test.step, test.then))
+	}
+}
+
 // Others may have added routes since the last list.
 func TestOnlyTheOwnersRoutesAreRemoved(t *testing.T) {
 	c := newRoutedCloud(t)
@@ -256,7 +283,7 @@ func TestRoutesInNeutron(t *testing.T) {
 	}
 	equal(t, []string{
 		"routes 10.99.0.0/16 via 10.0.0.7 of router " + id + " removed: no traffic over these routes until they are set again",
-		"subnet 10.0.0.0/24 detached from router " + id + ": no traffic through a router until the subnet is attached again",
+		"subnet 10.0.0.0/24 detached from router " + id + ": no traffic through a router until the subnet is attached again, and of each machine until it uses the new gateway, as after a new DHCP lease",
 		"gateway 10.0.0.1 → 10.0.0.9: ", "subnet 10.0.0.0/24 attached to router " + id + ": ",
 		"router routes none → 10.99.0.0/16 via 10.0.0.7: ",
 	}, interrupts)
