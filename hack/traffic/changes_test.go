@@ -298,12 +298,12 @@ func (s *scene) restores(before string, now func() string) {
 	})
 }
 
-// cost is what a change has cost: what plan says, and what became of the pings.
-type cost struct{ name, says, same, outside, floating string }
+// tableRow is what a change has cost: what plan says, and what became of the pings.
+type tableRow struct{ name, says, same, outside, floating string }
 
-func (r cost) cells() []string { return []string{r.name, r.says, r.same, r.outside, r.floating} }
+func (r tableRow) cells() []string { return []string{r.name, r.says, r.same, r.outside, r.floating} }
 
-// What a cost says of pings that were all answered, that were not sent, and that are not answered any
+// What a row says of pings that were all answered, that were not sent, and that are not answered any
 // more. Else it says how many were lost, and the longest time.
 const (
 	none     = "none"
@@ -312,8 +312,8 @@ const (
 )
 
 // try makes the change while the machines ping, and returns what it has cost.
-func (s *scene) try(c change) cost {
-	r := cost{name: c.name, says: unasked, floating: unasked, outside: unasked}
+func (s *scene) try(c change) tableRow {
+	r := tableRow{name: c.name, says: unasked, floating: unasked, outside: unasked}
 	if c.edit != nil {
 		c.edit(s)
 		r.says = s.plan()
@@ -374,7 +374,7 @@ func cost(r machine.Result, isCut bool) string {
 // table collects the rows of all scenes.
 type table struct {
 	sync.Mutex
-	rows map[string]cost
+	rows map[string]tableRow
 }
 
 // play makes the changes of a scene, one after the other.
@@ -397,7 +397,7 @@ func (s *scene) play(t *table, changes []change) {
 
 // check fails if pings are lost although plan says that nothing is interrupted, and if any are lost
 // between machines on the same network.
-func (s *scene) check(r cost) {
+func (s *scene) check(r tableRow) {
 	s.Logf("same network: %s; outside: %s; floating IP: %s", r.same, r.outside, r.floating)
 	isLost := func(cell string) bool { return cell != none && cell != unasked }
 	if (r.says == nothing || r.says == blocked) && (isLost(r.outside) || isLost(r.floating)) {
@@ -411,7 +411,7 @@ func (s *scene) check(r cost) {
 // TestChanges makes each change while machines ping, and compares what it costs with what plan says,
 // and with the page.
 func TestChanges(t *testing.T) {
-	found := &table{rows: map[string]cost{}}
+	found := &table{rows: map[string]tableRow{}}
 	var others sync.WaitGroup
 	t.Run("at the same time", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
