@@ -4,6 +4,7 @@
 package traffic
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/mtu"
@@ -319,24 +320,12 @@ func (s *scene) try(c change) tableRow {
 		r.says = s.plan()
 	}
 	s.oldRouter = s.routerID()
-	probes := map[*string]*machine.Probe{&r.same: s.probe(s.from, s.to.Lease.Address.Addr().String())}
-	beyond := machine.Outside
-	if c.beyond != "" {
-		beyond = c.beyond
-	}
-	if s.oldRouter != "" {
-		probes[&r.outside] = s.probe(s.from, beyond)
-	}
-	if s.floatingIP != "" {
-		probes[&r.floating] = s.probe(s.outside, s.floatingIP)
-	}
-	switch {
-	case c.act != nil:
+	beyond := cmp.Or(c.beyond, machine.Outside)
+	probes := s.probes(&r, beyond)
+	if c.act != nil {
 		c.act(s)
-	case c.reason != "":
-		s.apply(c.reason)
-	default:
-		s.apply(samplecrdv1.ReasonAvailable)
+	} else {
+		s.apply(cmp.Or(c.reason, samplecrdv1.ReasonAvailable))
 	}
 	if c.done != nil {
 		s.eventually(func() error { return c.done(s) })
@@ -354,11 +343,23 @@ func (s *scene) try(c change) tableRow {
 	return r
 }
 
-func (s *scene) probe(from *machine.Machine, address string) *machine.Probe {
+// probes starts the pings, by the cells of the row that say what became of them.
+func (s *scene) probes(r *row, beyond string) map[*string]*machine.Probe {
 	s.Helper()
-	p, err := from.Probe(s.Context(), address)
-	s.must(err)
-	return p
+	probes := map[*string]*machine.Probe{}
+	start := func(cell *string, from *machine.Machine, address string) {
+		p, err := from.Probe(s.Context(), address)
+		s.must(err)
+		probes[cell] = p
+	}
+	start(&r.same, s.from, s.to.Lease.Address.Addr().String())
+	if s.oldRouter != "" {
+		start(&r.outside, s.from, beyond)
+	}
+	if s.floatingIP != "" {
+		start(&r.floating, s.outside, s.floatingIP)
+	}
+	return probes
 }
 
 func cost(r machine.Result, isCut bool) string {
@@ -562,7 +563,7 @@ func comparePage(t *testing.T, found *table) {
 		}
 		return
 	}
-	if diff := cmp.Diff(withoutFigures(written), withoutFigures(now)); diff != "" {
+	if diff := gocmp.Diff(withoutFigures(written), withoutFigures(now)); diff != "" {
 		t.Errorf("%s differs, write it again with go -C hack test ./traffic -run TestChanges -update (-written +now):\n%s", file, diff)
 	}
 }
