@@ -344,7 +344,7 @@ func (s *scene) try(c change) tableRow {
 }
 
 // probes starts the pings, by the cells of the row that say what became of them.
-func (s *scene) probes(r *row, beyond string) map[*string]*machine.Probe {
+func (s *scene) probes(r *tableRow, beyond string) map[*string]*machine.Probe {
 	s.Helper()
 	probes := map[*string]*machine.Probe{}
 	start := func(cell *string, from *machine.Machine, address string) {
