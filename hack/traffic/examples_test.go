@@ -24,8 +24,8 @@ import (
 
 // exampleRow is what a machine notices of an example.
 type exampleRow struct {
-	// elsewhere is the test that shows it, or the reason why machines notice nothing.
-	elsewhere string
+	// unnoticed is the reason why machines notice nothing.
+	unnoticed string
 	// network is the Network of the machine.
 	network string
 	// adapt makes of the manifest what a user would make of it.
@@ -35,12 +35,19 @@ type exampleRow struct {
 
 // exampleRows are the files of artifacts/examples.
 var exampleRows = map[string]exampleRow{
-	"example-callers.yaml": {elsewhere: "it has no Network"},
+	"example-callers.yaml": {unnoticed: "it has no Network"},
 	"example-dual-stack.yaml": {
-		elsewhere: "TestDualStack",
-		row:       row{fields: []string{"ipv6.addressMode", "ipv6.raMode"}},
+		network: "dual-stack",
+		row:     row{fields: []string{"ipv6.addressMode", "ipv6.raMode"}, check: dualStack},
 	},
-	"example-routed-network.yaml": {elsewhere: "TestMachine"},
+	"example-routed-network.yaml": {
+		network: "routed-network",
+		row: row{
+			addresses: "10.60.0.100 10.60.0.200",
+			lease:     "routers[10.60.0.1] dns[192.0.2.53 192.0.2.54] mtu[1500] routes[0.0.0.0/0>10.60.0.1 169.254.169.254/32>10.60.0.1]",
+			check:     reachesOutside,
+		},
+	},
 	"example-network.yaml": {
 		network: "example-network",
 		row: row{
@@ -122,7 +129,7 @@ var exampleRows = map[string]exampleRow{
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	rows := maps.Clone(exampleRows)
-	maps.DeleteFunc(rows, func(_ string, r exampleRow) bool { return r.elsewhere != "" })
+	maps.DeleteFunc(rows, func(_ string, r exampleRow) bool { return r.unnoticed != "" })
 	inWorlds(t, rows, func(w *world, file string, r exampleRow) {
 		w.surroundings()
 		manifest := w.example(file)
@@ -155,6 +162,20 @@ func TestEveryExampleHasARow(t *testing.T) {
 
 func reachesOutside(w *world, _ *samplecrdv1.Network, m *machine.Machine) {
 	w.reaches(m, machine.Outside)
+}
+
+// dualStack shows that a machine makes its IPv6 address from the router's advertisement, and that its port has this address.
+func dualStack(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
+	m := w.machine("first", on, open)
+	address, router, err := m.WaitIPv6(w.Context())
+	w.must(err)
+	if !slices.ContainsFunc(m.Port.FixedIPs, func(ip ports.IP) bool { return ip.IPAddress == address.String() }) {
+		w.Errorf("the machine has %s, its port %v", address, m.Port.FixedIPs)
+	}
+	if !router.IsLinkLocalUnicast() {
+		w.Errorf("want the router's address on the link, got %s", router)
+	}
+	w.reaches(m, "fd00:61::1")
 }
 
 func fromSubnetPools(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
