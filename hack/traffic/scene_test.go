@@ -51,7 +51,7 @@ func (s *scene) at(t *testing.T) *scene {
 func (s *scene) manifest() string {
 	s.Helper()
 	text, err := json.Marshal(map[string]any{
-		"apiVersion": samplecrdv1.SchemeGroupVersion.String(), "kind": "Network",
+		"apiVersion": samplecrdv1.GroupVersion.String(), "kind": "Network",
 		"metadata": map[string]string{"name": s.name}, "spec": s.spec,
 	})
 	s.must(err)
