@@ -170,16 +170,16 @@ summarize() {
   [ $failed = 0 ]
 }
 
-# run_all runs the suites that compute one after another. Those that mostly wait run beside them.
+# run_all runs the suites that compute one after another. Those that mostly wait run beside them, in an order in which not more than
+# two real Neutrons run at the same time: each needs a core.
 run_all() {
-  in_turn lint codegen unit
-  set -m # process groups of their own, which end with this script
-  in_turn contract traffic faults &
-  in_turn monitoring node walkthrough &
+  in_turn lint codegen unit contract
+  set -m # a process group of its own, which ends with this script
+  in_turn monitoring node walkthrough traffic &
   set +m
-  # shellcheck disable=SC2046,SC2064 # the groups that were just started
-  trap "kill -- $(printf -- '-%s ' $(jobs -p)) 2>/dev/null" EXIT
-  in_turn e2e release
+  # shellcheck disable=SC2064 # the group that was just started
+  trap "kill -- -$! 2>/dev/null" EXIT
+  in_turn e2e faults release
   wait
 }
 
