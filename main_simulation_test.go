@@ -94,7 +94,7 @@ func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, jou
 // startProcessOf runs a process as run in main.go does, without what it serves.
 func startProcessOf(ctx context.Context, p simulation.Process) error {
 	o, _, err := options.Parse(append([]string{
-		"-leader-elect=true", "-leader-elect-lease-duration=46s", "-leader-elect-renew-deadline=32s", "-leader-elect-retry-period=16s",
+		"-leader-elect=true", "-leader-elect-lease-duration=60s", "-leader-elect-renew-deadline=48s", "-leader-elect-retry-period=24s",
 		"-leader-elect-resource-namespace=kube-system",
 	}, p.Arguments...), io.Discard)
 	if err != nil {

@@ -252,7 +252,12 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Observe
 	isRouted := identity.isRouted(observed)
 	identity = c.withDeclaredRouter(ctx, identity, observed)
 	for done := 0; !observed.IsEmpty() && done < maxSteps; done++ {
-		retain = retain || identity.keeps(&observed.Network) // the network can have lost the mark since it was observed
+		if !retain && identity.keeps(&observed.Network) { // what a list has shown of other marks can be old
+			if observed, err = c.readNeutron(ctx, identity, isRouted); err != nil {
+				return nil, err
+			}
+			retain = identity.keeps(&observed.Network)
+		}
 		if identity.hasLost(observed) {
 			if err := c.approveRemoval(ctx, identity, observed, guard); err != nil {
 				return nil, err

@@ -440,6 +440,21 @@ func TestAnImportThatLosesItsMarkDuringTheDeletionIsNotDeleted(t *testing.T) {
 	equal(t, false, slices.ContainsFunc(after.Subnets, func(s Subnet) bool { return owner.marks(s.Description) }))
 }
 
+// What a list has shown of another mark can be old: that it keeps a network which the spec deletes is read again.
+func TestAnImportThatHasNoOtherMarkAnyMoreIsDeleted(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id, theirs := w.legacy(t, "10.0.0.0/24").ID, Owner{owner.Cluster, otherUID}.ImportTag()
+	w.tag(t, id, owner.ImportTag(), theirs)
+	as := importer(owner.UID, id)
+	as.Imported = false
+	observed := w.observe(t, as, Live)
+	noError(t, w.others.removeTag(t.Context(), id, theirs))
+	_, err := w.Remove(t.Context(), as, observed, false, Guard{})
+	noError(t, err)
+	_, err = w.others.GetNetwork(t.Context(), id)
+	equal(t, NotFound, ReasonOf(err))
+}
+
 // A relist costs the same with and without imports. Those of other projects cost two lists for each 64.
 func TestRelistWithImports(t *testing.T) {
 	w := newWorld(t, embedded.Options{Projects: []embedded.Project{
