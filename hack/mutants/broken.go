@@ -261,8 +261,11 @@ var brokenByHand = []broken{
 		"existing.Gateway == gateway && isReleased", "isReleased",
 	}, "./pkg/neutron", "^TestTheRouterChangesAfterTheGatewayWasTakenAway$"},
 	{"mark-of-an-import-looked-at-once", "pkg/neutron/converge.go", []string{
-		"retain = retain || identity.keeps(&observed.Network) //", "retain = retain || done == 0 && identity.keeps(&observed.Network) //",
+		"if !retain && identity.keeps(&observed.Network) {", "if done == 0 && !retain && identity.keeps(&observed.Network) {",
 	}, "./pkg/neutron", "^TestAnImportThatLosesItsMarkDuringTheDeletionIsNotDeleted$"},
+	{"another-mark-of-an-import-looked-at-once", "pkg/neutron/converge.go", []string{
+		"retain = identity.keeps(&observed.Network)\n", "retain = true\n",
+	}, "./pkg/neutron", "^TestAnImportThatHasNoOtherMarkAnyMoreIsDeleted$"},
 	{"quota-not-looked-at", "pkg/neutron/preconditions.go", []string{
 		"if !isKnown || quota.Limit < 0 ||", "if true || !isKnown || quota.Limit < 0 ||",
 	}, ".", "^TestAnEditThatCannotBeCompletedCostsNothing$"},
