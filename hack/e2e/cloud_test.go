@@ -147,6 +147,8 @@ func newReal(t *testing.T) *real {
 		t.Skip(r.cloud.err)
 	}
 	r.must(r.cloud.err)
+	// A busy computer can keep Neutron from answering for half a minute. The controller is right to report that, which is another story.
+	r.flags = []string{"-neutron-timeout=2m"}
 	r.neutron = &stack.Neutron{CloudsYAML: filepath.Join(r.world.dir, "clouds.yaml")}
 	r.configure(r.cloudsYAML())
 	r.admin = r.connectTo(realneutron.AdminCloud, r.cloudsYAML())

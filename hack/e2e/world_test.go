@@ -61,6 +61,8 @@ type world struct {
 	expected string
 	// reach are the controller's flags for its connection to Kubernetes.
 	reach string
+	// flags are more flags of each controller.
+	flags []string
 	// binary is the controller's executable.
 	binary string
 
@@ -212,7 +214,7 @@ func (w *world) launchIn(env []string, flags ...string) *stack.Controller {
 	w.Helper()
 	file, err := os.Create(filepath.Join(w.dir, fmt.Sprintf("controller-%d.log", w.started.Add(1))))
 	w.must(err)
-	args := []string{"-v=4", "-namespace=" + w.namespace}
+	args := slices.Concat([]string{"-v=4", "-namespace=" + w.namespace}, w.flags)
 	args = append(args, strings.Fields(w.reach+" "+strings.Join(flags, " "))...)
 	env = append([]string{
 		// The controller panics if its code has changed an object of a cache.
