@@ -170,17 +170,18 @@ summarize() {
   [ $failed = 0 ]
 }
 
-# run_all runs the suites that compute one after another. Those that mostly wait run beside them, in an order in which not more than
-# two real Neutrons run at the same time: each needs a core.
+# run_all runs the suites that compute one after another. Those that mostly wait run beside them. In this order not more than two real
+# Neutrons run at the same time, because each needs a core, and the one with agents runs alone.
 run_all() {
   in_turn lint codegen unit contract
   set -m # a process group of its own, which ends with this script
-  in_turn monitoring node walkthrough traffic &
+  in_turn monitoring node walkthrough &
   set +m
   # shellcheck disable=SC2064 # the group that was just started
   trap "kill -- -$! 2>/dev/null" EXIT
   in_turn e2e faults release
   wait
+  in_turn traffic
 }
 
 in_turn() { local suite; for suite; do run "$suite"; done; }
