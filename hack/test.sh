@@ -129,7 +129,7 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=170 ;;
+    traffic) seconds=250 ;;
     walkthrough) seconds=105 ;;
     *) seconds=14400 ;;
   esac
