@@ -36,6 +36,7 @@ lint() {
   local unformatted
   unformatted=$(find . -name '*.go' -not -path './hack/_output/*' -print0 | xargs -0 gofmt -l) || return 1
   [ -z "$unformatted" ] || { echo "not formatted with gofmt: $unformatted"; return 1; }
+  local -x GOFLAGS="${GOFLAGS:-} -trimpath" # see tests
   go vet ./... && go -C hack vet "${HACK_LIGHT[@]}" || return 1
   go -C hack build -o "$BIN/" honnef.co/go/tools/cmd/staticcheck || return 1
   # shellcheck disable=SC2046 # package paths have no spaces
@@ -54,10 +55,11 @@ codegen() { hack/verify-codegen.sh; }
 
 # tests runs go test. At its end it prints the output of each failed or skipped test again,
 # because the output of tests that run in parallel is mixed. lint runs go vet. Without symbols for a debugger, the
-# executables are linked in less time.
+# executables are linked in less time. With -trimpath, what was compiled for the control plane, for the controller or in
+# another clone is not compiled again.
 tests() {
-  go -C "$ROOT/hack" build -o "$BIN/" gotest.tools/gotestsum &&
-    "$BIN/gotestsum" --format standard-verbose --no-color -- -vet=off -ldflags=-w "$@"
+  go -C "$ROOT/hack" build -trimpath -o "$BIN/" gotest.tools/gotestsum &&
+    "$BIN/gotestsum" --format standard-verbose --no-color -- -vet=off -trimpath -ldflags=-w "$@"
 }
 
 # Tests that try very many cases one after another, or that read or keep very much. They need minutes under the race detector,
@@ -66,10 +68,10 @@ SYSTEMATIC='TestAClusterCopied|TestADefaultThatCannotBeRestoredHolds|TestAListTh
 
 # The simulation runs in both: one seed with the race detector and the detector of mutations, all of them without. The race
 # detector does not sleep for a second at the end of each package. The tests of one package more than there are CPUs run at a
-# time, because those of some packages mostly wait. With -trimpath, a second clone finds compiled what the first one has compiled.
+# time, because those of some packages mostly wait.
 unit() {
-  GORACE=atexit_sleep_ms=0 tests -race -trimpath -short -p $(($(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m -skip "$SYSTEMATIC" ./... &&
-    KUBE_CACHE_MUTATION_DETECTOR=false tests -trimpath -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron
+  GORACE=atexit_sleep_ms=0 tests -race -short -p $(($(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m -skip "$SYSTEMATIC" ./... &&
+    KUBE_CACHE_MUTATION_DETECTOR=false tests -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build
@@ -104,7 +106,7 @@ on_real_neutron() {
 }
 
 # control_plane prints the progress of the build to the terminal, not to the log.
-control_plane() { go run -C hack ./controlplane/build 2>&4; }
+control_plane() { go run -C hack -trimpath ./controlplane/build 2>&4; }
 
 # count prints how many tests in a suite's log have that result. It ignores the repeated
 # output at the end of the log. A suite that has no Go tests is one test.

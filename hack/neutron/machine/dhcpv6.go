@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 )
@@ -37,8 +35,7 @@ func (m *Machine) RequestInformationV6(ctx context.Context) (LeaseV6, error) {
 }
 
 func (m *Machine) askDHCPv6(ctx context.Context, mode string) (LeaseV6, error) {
-	_, file, _, _ := runtime.Caller(0)
-	out, err := m.Run(ctx, "python3", filepath.Join(filepath.Dir(file), "dhcpv6.py"), mode, strconv.Itoa(dhcpTries))
+	out, err := m.Run(ctx, "python3", m.host.file("dhcpv6.py"), mode, strconv.Itoa(dhcpTries))
 	if err != nil {
 		return LeaseV6{}, err
 	}

@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -69,6 +68,11 @@ func NewHost(ctx context.Context, neutron *realneutron.Neutron) (*Host, error) {
 	}
 	admin, err := stack.Connect(ctx, realneutron.AdminCloud, cloudsYAML)
 	return &Host{Admin: admin, neutron: neutron}, err
+}
+
+// file returns the path of a script of this package.
+func (h *Host) file(name string) string {
+	return filepath.Join(h.neutron.Scripts, "machine", name)
 }
 
 // Options are what a machine's port has. The zero value is a port with addresses that Neutron
@@ -218,8 +222,7 @@ func (m *Machine) announce(ctx context.Context) error {
 
 // RequestLease asks the DHCP server for a lease, and sets the address and the routes of the lease.
 func (m *Machine) RequestLease(ctx context.Context) error {
-	_, file, _, _ := runtime.Caller(0)
-	out, err := m.Run(ctx, "busybox", "udhcpc", "-i", "eth0", "-s", filepath.Join(filepath.Dir(file), "lease.sh"),
+	out, err := m.Run(ctx, "busybox", "udhcpc", "-i", "eth0", "-s", m.host.file("lease.sh"),
 		"-f", "-q", "-n", "-t", strconv.Itoa(dhcpTries), "-T", "1", "-O", "mtu", "-O", "staticroutes")
 	if err != nil {
 		return err

@@ -15,11 +15,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
 // The entries of clouds.yaml.
@@ -40,7 +42,9 @@ const unavailableCode = 3
 type Neutron struct {
 	// CloudsYAML is the path of a clouds.yaml with the entries named above.
 	CloudsYAML string
-	dir        string
+	// Scripts is the folder of the scripts, hack/neutron.
+	Scripts string
+	dir     string
 }
 
 // Up starts a Neutron with its files in dir, and waits until it answers. With an existing
@@ -77,13 +81,14 @@ func up(ctx context.Context, dir string, config []string, flags ...string) (*Neu
 	if err != nil {
 		return nil, err
 	}
-	return &Neutron{CloudsYAML: out, dir: dir}, nil
+	folder, err := scripts()
+	return &Neutron{CloudsYAML: out, Scripts: folder, dir: dir}, err
 }
 
 // Command returns a command that runs in the namespaces of the agents, as in.sh runs it. When ctx
 // is cancelled, the command is killed with its whole process group.
 func (n *Neutron) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(scripts(), "in.sh"), append([]string{"-state", n.dir, name}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(n.Scripts, "in.sh"), append([]string{"-state", n.dir, name}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
@@ -106,10 +111,14 @@ func Purge(dir string) error {
 
 // Packages returns the versions of Debian's packages that Up has started, one in a line.
 func Packages() (string, error) {
+	folder, err := scripts()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	for _, name := range []string{"neutron-server", "keystone", "mariadb-server-core"} {
 		file := filepath.Join("usr", "share", "doc", name, "changelog.Debian.gz")
-		raw, err := os.ReadFile(filepath.Join(scripts(), "..", "_output", "neutron", "root", file))
+		raw, err := os.ReadFile(filepath.Join(folder, "..", "_output", "neutron", "root", file))
 		if errors.Is(err, os.ErrNotExist) { // it was installed before
 			raw, err = os.ReadFile(filepath.Join("/", file))
 		}
@@ -129,15 +138,19 @@ func Packages() (string, error) {
 	return b.String(), nil
 }
 
-// scripts returns the folder of the scripts, from the path of this source file.
-func scripts() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(file))
-}
+// scripts returns the folder of the scripts in the repository that contains the working directory.
+var scripts = sync.OnceValues(func() (string, error) {
+	root, err := stack.Root()
+	return filepath.Join(root, "hack", "neutron"), err
+})
 
 // script runs one of the scripts and returns its output.
 func script(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(scripts(), name), args...)
+	folder, err := scripts()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, name), args...)
 	// On SIGTERM the script cleans up; SIGKILL would prevent that.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
