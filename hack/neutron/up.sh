@@ -51,6 +51,28 @@ set_paths() {
 # place prints the path of a file of the packages.
 place() { if [ -e "$ROOT$1" ]; then echo "$ROOT$1"; else echo "$1"; fi; }
 
+# use_database lets a new state folder begin with a copy of the database that keep_database kept. It comes with its secrets.
+use_database() {
+  DATABASE=$ROOT/database-$(cksum <"${BASH_SOURCE[0]}" | cut -d ' ' -f 1)
+  [ ! -e "$STATE/tables" ] && [ -r "$DATABASE/secrets" ] || return 0
+  rm -rf "$STATE"/{new,keys,mysql}
+  cp -a "$DATABASE" "$STATE/new"
+  mv "$STATE"/new/{keys,mysql,secrets} "$STATE"
+  mv "$STATE/new/tables" "$STATE" # the last one: it says that the others are complete
+}
+
+# keep_database keeps a copy of the new database for other state folders: to make one takes much longer.
+keep_database() {
+  [ ! -e "$DATABASE" ] || return 0
+  sql -e 'SET GLOBAL innodb_fast_shutdown = 1' # so that nothing must be recovered
+  stop mariadb
+  rm -rf "$DATABASE.$$"
+  mkdir -p "$DATABASE.$$"
+  cp -a "$STATE"/{keys,mysql,secrets,tables} "$DATABASE.$$"
+  mv -T "$DATABASE.$$" "$DATABASE" 2>/dev/null || rm -rf "$DATABASE.$$" # another up.sh was faster
+  start_mariadb
+}
+
 make_secrets() {
   [ -e "$STATE/secrets" ] || (
     umask 077
@@ -164,8 +186,8 @@ make_tables() {
   keystone_manage bootstrap --bootstrap-password "$PW_ADMIN"
   wait "$neutron" || die "cannot create Neutron's tables; see $STATE/log/neutron-db.log"
   make_zones
-  [ -z "$AGENTS" ] || touch "$STATE/agents"
   touch "$STATE/tables"
+  keep_database
 }
 
 # make_zones adds agents that never run: Neutron knows the availability zones of its agents, and no others.
@@ -196,11 +218,13 @@ start_servers() {
     die "cannot create the external network"
 }
 
-# check_agents exits where the agents cannot run.
+# check_agents exits where the agents cannot run. It notes in a new state folder whether it is one with agents.
 check_agents() {
+  [ -e "$STATE/tables" ] || rm -f "$STATE/agents"
   [ -n "$AGENTS" ] || return 0
+  [ -e "$STATE/tables" ] || touch "$STATE/agents"
   # Neutron has written the networks' types to the database, and the agents serve only one type.
-  [ -e "$STATE/agents" ] || [ ! -e "$STATE/tables" ] ||
+  [ -e "$STATE/agents" ] ||
     die "the Neutron in $STATE was created without agents, which cannot serve its networks: use another folder, or remove it with down.sh -state $STATE -purge"
   [ "$(id -u)" = 0 ] || unavailable "the agents need root"
   # shellcheck disable=SC2016 # expanded by the other shell
@@ -323,6 +347,7 @@ main() {
   watch
   set_paths
   check_agents
+  use_database
   make_secrets
   choose_ports
   write_config
