@@ -64,14 +64,14 @@ tests() {
 
 # Tests that try very many cases one after another, or that read or keep very much. They need minutes under the race detector,
 # which finds nothing in them that it does not find in the others.
-SYSTEMATIC='TestAClusterCopied|TestADefaultThatCannotBeRestoredHolds|TestAListThatFailsForEver|TestAListThatIsNone|TestAListWithTooMuch|TestActorsAtEveryRequest|TestAfterAnOverflow|TestAnAnswerOfKeystoneTakes|TestAnEdit|TestAnObstacle|TestAnOutageCosts|TestAnyBackup|TestAnyStartingState|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestEveryScenarioIsMoved|TestKeepingOneNetwork|TestManyNetworksOf|TestNetworksThatFail|TestNothingIrreversible|TestRelistMakesFew|TestRelistWithImports|TestSubnetsThatAreListedByNetwork|TestTheEmbeddedNeutronRefuses|TestTheLongestList|TestTheModel|TestTheOtherIPv6Subnet|TestThePageWithTheLongest|TestTokenRefused|TestTooManyOwnNetworks|TestWhatIsCachedStaysValid|FuzzThePlan'
+SYSTEMATIC='TestAClusterCopied|TestADefaultThatCannotBeRestoredHolds|TestAListThatFailsForEver|TestAListThatIsNone|TestAListWithTooMuch|TestActorsAtEveryRequest|TestAfterAnOverflow|TestAnAnswerOfKeystoneTakes|TestAnEdit|TestAnObstacle|TestAnOutageCosts|TestAnyBackup|TestAnyStartingState|TestAStatusCanBeWritten|TestDeletionAfterARestore|TestEachChange|TestEveryCrashPoint|TestEveryScenarioIsMoved|TestKeepingOneNetwork|TestManyNetworksOf|TestNetworksThatFail|TestNothingIrreversible|TestRelistMakesFew|TestRelistWithImports|TestSubnetsThatAreListedByNetwork|TestTheEmbeddedNeutronRefuses|TestTheLongestList|TestTheModel|TestTheOtherIPv6Subnet|TestThePageWithTheLongest|TestTokenRefused|TestTooManyOwnNetworks|TestTwoInstallations|TestWhatIsCachedStaysValid|FuzzThePlan'
 
 # The simulation runs in both: one seed with the race detector and the detector of mutations, all of them without. The race
 # detector does not sleep for a second at the end of each package. The tests of one package more than there are CPUs run at a
 # time, because those of some packages mostly wait.
 unit() {
   GORACE=atexit_sleep_ms=0 tests -race -short -p $(($(getconf _NPROCESSORS_ONLN) + 1)) -timeout 20m -skip "$SYSTEMATIC" ./... &&
-    KUBE_CACHE_MUTATION_DETECTOR=false tests -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron
+    KUBE_CACHE_MUTATION_DETECTOR=false tests -timeout 20m -run "$SYSTEMATIC|TestSimulation" . ./pkg/neutron ./pkg/orphans ./pkg/status
 }
 
 # hack_tests runs tests of hack's module. Their results are never cached, because they build
