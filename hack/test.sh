@@ -91,7 +91,7 @@ monitoring() { control_plane && hack_tests -timeout 20m ./monitoring/...; }
 
 node() { control_plane && hack_tests -timeout 20m ./node; }
 
-traffic() { control_plane && hack_tests -timeout 20m ./traffic ./neutron/...; }
+traffic() { control_plane && hack_tests -timeout 40m ./traffic ./neutron/...; }
 
 walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
 

@@ -409,37 +409,16 @@ func (s *scene) check(r tableRow) {
 	}
 }
 
-// TestChanges makes each change while machines ping, and compares what it costs with what plan says,
-// and with the page.
-func TestChanges(t *testing.T) {
-	found := &table{rows: map[string]tableRow{}}
-	var others sync.WaitGroup
-	t.Run("at the same time", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T){
-			"routing":      func(t *testing.T) { newRoutingScene(t).play(found, routing) },
-			"DHCP servers": dhcpServersBlockNothing,
-		} {
-			t.Run(name, func(t *testing.T) {
-				others.Add(1)
-				t.Cleanup(others.Done) // the last one: the test's Networks are deleted by then
-				t.Parallel()
-				test(t)
-			})
-		}
-		t.Run("in place", func(t *testing.T) {
-			t.Parallel()
-			s := newInPlaceScene(t)
-			s.play(found, inPlace)
-			t.Run("the controller is idle", func(t *testing.T) { s.at(t).idles() })
-			others.Wait()
-			s.play(found, failures)
-		})
-	})
-	if t.Failed() || len(found.rows) == 0 {
-		return
-	}
-	comparePage(t, found)
+// changesInPlace makes the changes in place, and the failures when the others have ended.
+func changesInPlace(t *testing.T, found *table, others *sync.WaitGroup) {
+	s := newInPlaceScene(t)
+	s.play(found, inPlace)
+	t.Run("the controller is idle", func(t *testing.T) { s.at(t).idles() })
+	others.Wait()
+	s.play(found, failures)
 }
+
+func changesOfTheRouter(t *testing.T, found *table) { newRoutingScene(t).play(found, routing) }
 
 func newInPlaceScene(t *testing.T) *scene {
 	s := &scene{world: newWorld(t), name: "in-place", spec: samplecrdv1.NetworkSpec{
@@ -545,7 +524,10 @@ const (
 
 // comparePage compares the rows with those of the page. Of what was lost, it compares only whether
 // something was. With -update, it writes them into the page.
-func comparePage(t *testing.T, found *table) {
+func (found *table) comparePage(t *testing.T) {
+	if t.Failed() || len(found.rows) == 0 {
+		return
+	}
 	file := filepath.Join(shared.root, "artifacts", "examples", page)
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -556,7 +538,7 @@ func comparePage(t *testing.T, found *table) {
 	if !hasBegin || !hasEnd {
 		t.Fatalf("%s lacks %q or %q", file, tableBegin, tableEnd)
 	}
-	now := render(found)
+	now := found.render()
 	if *update {
 		if err := os.WriteFile(file, []byte(before+tableBegin+now+tableEnd+after), 0o644); err != nil {
 			t.Fatal(err)
@@ -564,12 +546,12 @@ func comparePage(t *testing.T, found *table) {
 		return
 	}
 	if diff := gocmp.Diff(withoutFigures(written), withoutFigures(now)); diff != "" {
-		t.Errorf("%s differs, write it again with go -C hack test ./traffic -run TestChanges -update (-written +now):\n%s", file, diff)
+		t.Errorf("%s differs, write it again with go -C hack test ./traffic -run TestTraffic/changes -update (-written +now):\n%s", file, diff)
 	}
 }
 
 // render returns the table of all changes, in their order.
-func render(found *table) string {
+func (found *table) render() string {
 	var b strings.Builder
 	b.WriteString("| change | `plan` says it interrupts | lost on the same network | lost to outside | lost to the floating IP |\n|---|---|---|---|---|\n")
 	for _, c := range slices.Concat(inPlace, routing, failures) {

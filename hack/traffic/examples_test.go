@@ -125,9 +125,8 @@ var exampleRows = map[string]exampleRow{
 	},
 }
 
-// TestExamples shows what machines notice of the examples.
-func TestExamples(t *testing.T) {
-	t.Parallel()
+// theExamples shows what machines notice of the examples.
+func theExamples(t *testing.T) {
 	rows := maps.Clone(exampleRows)
 	maps.DeleteFunc(rows, func(_ string, r exampleRow) bool { return r.unnoticed != "" })
 	inWorlds(t, rows, func(w *world, file string, r exampleRow) {

@@ -107,9 +107,8 @@ var unnoticed = map[string]string{
 	"cloudCredentialsRef.clusterCloudName": "it is another way to the credentials that example-credentials.yaml shows",
 }
 
-// TestFields shows what machines notice of the fields of a Network.
-func TestFields(t *testing.T) {
-	t.Parallel()
+// theFields shows what machines notice of the fields of a Network.
+func theFields(t *testing.T) {
 	inWorlds(t, fieldRows, func(w *world, _ string, r fieldRow) {
 		w.surroundings()
 		w.lasts = mayLast(r.spec)

@@ -28,7 +28,7 @@ var (
 )
 
 // TestIdle watches many Networks for a long time, each with a DHCP server at work. The controller, which lists Neutron
-// every two seconds, may write nothing meanwhile.
+// every five seconds, may write nothing meanwhile.
 func TestIdle(t *testing.T) {
 	if *idleNetworks == 0 {
 		return

@@ -134,12 +134,12 @@ func (w *world) waitReady(name string) (network *samplecrdv1.Network) {
 	return network
 }
 
-// eventually calls try until it returns no error. After patience, the test fails with the last
+// eventually calls try until it returns no error, not too often: most requests of a test are these. After patience, the test fails with the last
 // error.
 func (w *world) eventually(try func() error) {
 	w.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.Context(), 300*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = try()
 		return last == nil, nil
 	})
