@@ -64,13 +64,13 @@ var inPlace = []change{
 	{name: "other allocation pools", edit: func(s *scene) { s.spec.AllocationPools[0].Start = "10.70.0.50" }},
 	{name: "a smaller MTU, and a new lease at once", edit: func(s *scene) { s.spec.MTU = new(int32(1400)) }, act: whilePacketsAreTooLarge,
 		done: leases(func(l machine.Lease) bool { return l.MTU == 1400 })},
-	{name: "a subnet more", edit: anotherSubnet("more", "10.71.0.0/24"), done: attached("10.71.0.1/24")},
+	{name: "a subnet is added", edit: anotherSubnet("more", "10.71.0.0/24"), done: attached("10.71.0.1/24")},
 	{name: "IPv6 beside IPv4 (`slaac`)", edit: func(s *scene) {
 		anotherSubnet("v6", "fd00:70::/64")(s)
 		s.spec.AdditionalSubnets[1].Gateway = "fd00:70::1"
 		s.spec.AdditionalSubnets[1].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
 	}, done: attached("fd00:70::1/64")},
-	{name: "a subnet less, without machines", edit: func(s *scene) { s.spec.AdditionalSubnets = s.spec.AdditionalSubnets[1:] },
+	{name: "a subnet without machines is removed", edit: func(s *scene) { s.spec.AdditionalSubnets = s.spec.AdditionalSubnets[1:] },
 		done: detached("10.71.0.1/24")},
 	{name: "`sharedWith` another project", edit: func(s *scene) {
 		s.spec.SharedWith = []samplecrdv1.Share{{ProjectID: strings.Repeat("0", 32)}}
@@ -87,7 +87,7 @@ var inPlace = []change{
 var routing = []change{
 	{name: "another CIDR, while machines are on the subnet", edit: cidr("10.76.0.0/24"), reason: samplecrdv1.ReasonInUse},
 	{name: "another CIDR that overlaps, while machines are on the subnet", edit: cidr("10.75.0.0/16"), reason: samplecrdv1.ReasonInUse},
-	{name: "a route of the router", edit: func(s *scene) {
+	{name: "a route of the router is added", edit: func(s *scene) {
 		s.spec.CIDR = moving
 		s.spec.Router.Routes = []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: hop}}
 	}, done: reached(behind)},
@@ -95,19 +95,19 @@ var routing = []change{
 		done: both(leases(func(l machine.Lease) bool {
 			return slices.Contains(l.Routes, machine.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr("10.75.0.254")})
 		}), reached(behind))},
-	{name: "a route of the router less, for those behind it", edit: func(s *scene) { s.spec.Router.Routes = []samplecrdv1.HostRoute{} },
+	{name: "a route of the router is removed, for those behind it", edit: func(s *scene) { s.spec.Router.Routes = []samplecrdv1.HostRoute{} },
 		beyond: behind, done: func(s *scene) error { return s.router(s.oldRouter, "route", "10.99.0.0/16 ", false) }},
 	{name: "somebody else detaches the subnet from the router and changes its gateway, and the controller restores both", act: driftOfGateway},
-	{name: "a router that exists in place of the Network's own", edit: func(s *scene) {
+	{name: "an existing router replaces the Network's own router", edit: func(s *scene) {
 		s.spec.Router = &samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{Name: s.existingRouter()}}
 	}, done: attached("10.75.0.254/24")},
-	{name: "no router any more", edit: func(s *scene) { s.spec.Router = nil }, done: detached("10.75.0.254/24")},
-	{name: "a router", edit: func(s *scene) { s.spec.Router = ownRouter() }, done: both(attached("10.75.0.254/24"), reached(machine.Outside))},
+	{name: "the router is removed", edit: func(s *scene) { s.spec.Router = nil }, done: detached("10.75.0.254/24")},
+	{name: "a router is added", edit: func(s *scene) { s.spec.Router = ownRouter() }, done: both(attached("10.75.0.254/24"), reached(machine.Outside))},
 }
 
 // failures are changes while something is not there. They disturb all others, and come last.
 var failures = []change{
-	{name: "a subnet more, and the controller is killed while it adds the subnet", edit: anotherSubnet("more", "10.71.0.0/24"),
+	{name: "a subnet is added, and the controller is killed meanwhile", edit: anotherSubnet("more", "10.71.0.0/24"),
 		act: whileTheControllerIsKilled, done: attached("10.71.0.1/24")},
 	{name: "other DNS servers, while Neutron's API is down", edit: dnsServers("192.0.2.55"), act: whileNeutronIsDown, done: announces("192.0.2.55")},
 	{name: "the Network is deleted, with `deletionPolicy: Retain`", act: func(s *scene) {
@@ -304,12 +304,12 @@ type tableRow struct{ name, says, same, outside, floating string }
 
 func (r tableRow) cells() []string { return []string{r.name, r.says, r.same, r.outside, r.floating} }
 
-// What a row says of pings that were all answered, that were not sent, and that are not answered any
-// more. Else it says how many were lost, and the longest time.
+// What a row says of pings that were all answered, that were not sent, and that the change cuts off. Else it says how many were
+// lost, and the longest time.
 const (
 	none     = "none"
 	unasked  = "–"
-	fromThen = "all from then on"
+	cut      = "cut"
 )
 
 // try makes the change while the machines ping, and returns what it has cost.
@@ -367,7 +367,7 @@ func cost(r machine.Result, isCut bool) string {
 	case r.Lost == 0:
 		return none
 	case isCut:
-		return fromThen
+		return cut
 	}
 	return fmt.Sprintf("%d, %.2f s", r.Lost, r.Outage.Seconds())
 }

@@ -119,7 +119,7 @@ func interruption(step Step, then []Step) string {
 			if attach, ok := next.(AttachSubnet); ok && attach.Subnet == s.Subnet {
 				const text = "no traffic through a router until the subnet is attached again"
 				if gatewayChange(s.Changes) != nil {
-					return text + ", and of each machine until it uses the new gateway, as after a new DHCP lease"
+					return text + ", then none of a machine until it uses the new gateway, for example after a new DHCP lease"
 				}
 				return text
 			}
@@ -148,7 +148,7 @@ func interruptionByMTU(changes []Change) string {
 		before, _ := c.Before.(int)
 		after, _ := c.Value.(int)
 		if c.Role == roleMTU && after < before {
-			return fmt.Sprintf("packets of more than %d bytes of each machine until it uses the new MTU, as after a new DHCP lease", after)
+			return fmt.Sprintf("packets of a machine of more than %d bytes until it uses the new MTU, for example after a new DHCP lease", after)
 		}
 	}
 	return ""

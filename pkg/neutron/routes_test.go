@@ -183,11 +183,11 @@ func TestWhatMachinesDoNotKnowYetInterrupts(t *testing.T) {
 		then []Step
 		want string
 	}{
-		{mtu(1500, 1400), nil, "packets of more than 1400 bytes of each machine until it uses the new MTU, as after a new DHCP lease"},
+		{mtu(1500, 1400), nil, "packets of a machine of more than 1400 bytes until it uses the new MTU, for example after a new DHCP lease"},
 		{mtu(1400, 1500), nil, ""},
 		{UpdateNetwork{[]Change{{Name: "name", Before: "a", Value: "b"}}}, nil, ""},
 		{detach, again, "no traffic through a router until the subnet is attached again"},
-		{forGateway, again, "no traffic through a router until the subnet is attached again, and of each machine until it uses the new gateway, as after a new DHCP lease"},
+		{forGateway, again, "no traffic through a router until the subnet is attached again, then none of a machine until it uses the new gateway, for example after a new DHCP lease"},
 		{detach, nil, "no traffic from this subnet through the router any more"},
 	} {
 		equal(t, test.want, interruption(test.step, test.then))
@@ -283,7 +283,7 @@ func TestRoutesInNeutron(t *testing.T) {
 	}
 	equal(t, []string{
 		"routes 10.99.0.0/16 via 10.0.0.7 of router " + id + " removed: no traffic over these routes until they are set again",
-		"subnet 10.0.0.0/24 detached from router " + id + ": no traffic through a router until the subnet is attached again, and of each machine until it uses the new gateway, as after a new DHCP lease",
+		"subnet 10.0.0.0/24 detached from router " + id + ": no traffic through a router until the subnet is attached again, then none of a machine until it uses the new gateway, for example after a new DHCP lease",
 		"gateway 10.0.0.1 → 10.0.0.9: ", "subnet 10.0.0.0/24 attached to router " + id + ": ",
 		"router routes none → 10.99.0.0/16 via 10.0.0.7: ",
 	}, interrupts)
