@@ -34,7 +34,7 @@ type lookahead struct {
 	isListed bool
 	// unclear are the attachments of which the client cannot see everything that can prevent them.
 	unclear []AttachSubnet
-	// more is how many there are more than now after the steps that were checked, by their names in quotas.
+	// more is how many subnets and routers there are more than now, after the steps that were checked.
 	more map[string]int
 }
 

@@ -102,9 +102,9 @@ func effectOf(step Step) effect {
 	case DeleteRouter:
 		return effect{isRelease: true, isLeftover: true, resource: "router", more: -1, repairs: []string{fieldObsoleteRouter}}
 	case ShareNetwork: // with a project that the spec no longer names, it would stay shared
-		return effect{resource: "rbac_policy", more: 1, repairs: []string{fieldShare}}
+		return effect{repairs: []string{fieldShare}}
 	case UnshareNetwork:
-		return effect{isRelease: true, isLeftover: true, resource: "rbac_policy", more: -1, repairs: []string{fieldObsoleteShare}}
+		return effect{isRelease: true, isLeftover: true, repairs: []string{fieldObsoleteShare}}
 	case UnmarkSubnet, UnmarkRouter, UnmarkNetwork, UnmarkImport: // without the mark, nobody knows whose it was
 		return effect{}
 	}

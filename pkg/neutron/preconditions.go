@@ -103,7 +103,7 @@ func (l *lookahead) checkQuota(ctx context.Context, step Step, _ *Observed) erro
 	if !isKnown || quota.Limit < 0 || quota.Used+quota.Reserved+l.more[resource] <= quota.Limit {
 		return nil
 	}
-	return &Error{Op: "create " + resource, Reason: OverQuota, Message: fmt.Sprintf("the project's quota %q is %d, and %d are in use", resource, quota.Limit, quota.Used)}
+	return &Error{Op: "create " + resource, Reason: OverQuota, Message: fmt.Sprintf("the project's quota is %d %ss, and it has %d", quota.Limit, resource, quota.Used)}
 }
 
 // checkRoutes fails with InUse if routes of the router depend on the subnet, unless a step before removes them. It fails with

@@ -299,7 +299,6 @@ var quotasInTheWay = []Impossible{
 	{Name: "quota of subnets full, and two subnets, with a router", Start: with(own(public), additional("a", "10.1.0.0/24")), Want: specWith("10.0.0.0/16", "", own(public), additional("a", "10.5.0.0/24")), Obstruct: quota("subnet", 0), Names: []string{"uota"}},
 	{Name: "more subnets than the quota allows, and a CIDR that grows", Start: with(), Want: spec("10.0.0.0/16", ""), Obstruct: quota("subnet", 1), Names: []string{"uota"}},
 	{Name: "more subnets than the quota allows, and a CIDR that grows, at a router", Start: with(existing(shared)), Want: specWith("10.0.0.0/16", "", existing(shared)), Obstruct: quota("subnet", 1), Names: []string{"uota"}},
-	{Name: "quota of RBAC policies full, and another CIDR", Start: with(sharedWith(projectA)), Want: specWith("10.1.0.0/24", "", sharedWith(projectA, projectB)), Obstruct: quota("rbac_policy", 0), Names: []string{"uota"}},
 	{Name: "quota of routers full, and another external network", Start: with(own(public)), Want: with(own(public2)), Obstruct: quota("router", 0), Names: []string{"uota"}},
 	{Name: "quota of routers full, and an own router instead of an existing one", Start: with(existing(shared)), Want: with(own(public2)), Obstruct: quota("router", 0), Names: []string{"uota"}},
 }

@@ -131,14 +131,13 @@ func route(router, nexthop string) obstacle {
 func quota(kind string, fewer int) obstacle {
 	return func(w *World) error {
 		project := w.Get().Status.ProjectID
-		path := map[string]string{"subnet": "subnets", "router": "routers", "rbac_policy": "rbac-policies"}[kind]
 		var list map[string][]struct{ ID string }
-		if err := w.trySend(w.adminClient(), http.MethodGet, path+"?project_id="+project, nil, &list); err != nil {
+		if err := w.trySend(w.adminClient(), http.MethodGet, kind+"s?project_id="+project, nil, &list); err != nil {
 			return err
 		}
 		set := func(limit int) map[string]any { return map[string]any{"quota": map[string]int{kind: limit}} }
 		w.undoLater(w.adminClient(), http.MethodPut, "quotas/"+project, set(-1))
-		return w.trySend(w.adminClient(), http.MethodPut, "quotas/"+project, set(len(list[strings.ReplaceAll(path, "-", "_")])-fewer), nil)
+		return w.trySend(w.adminClient(), http.MethodPut, "quotas/"+project, set(len(list[kind+"s"])-fewer), nil)
 	}
 }
 
