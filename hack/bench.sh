@@ -7,6 +7,6 @@ set -o errexit -o nounset -o pipefail
 
 HACK=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 command -v go >/dev/null || { echo "bench.sh: Go is not installed: see https://go.dev/doc/install" >&2; exit 1; }
-go -C "$HACK" build -o _output/bin/bench ./bench
+go -C "$HACK" build -trimpath -o _output/bin/bench ./bench
 cd "$HACK/.."
 exec "$HACK/_output/bin/bench" "$@"

@@ -8,6 +8,6 @@ set -o errexit -o nounset -o pipefail
 
 HACK=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 command -v go >/dev/null || { echo "release.sh: Go is not installed: see https://go.dev/doc/install" >&2; exit 1; }
-go -C "$HACK" build -o _output/bin/release ./release
+go -C "$HACK" build -trimpath -o _output/bin/release ./release
 cd "$HACK/.."
 exec "$HACK/_output/bin/release" "$@"

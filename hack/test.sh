@@ -36,7 +36,8 @@ lint() {
   local unformatted
   unformatted=$(find . -name '*.go' -not -path './hack/_output/*' -print0 | xargs -0 gofmt -l) || return 1
   [ -z "$unformatted" ] || { echo "not formatted with gofmt: $unformatted"; return 1; }
-  local -x GOFLAGS="${GOFLAGS:-} -trimpath" # see tests
+  local -x GOFLAGS
+  GOFLAGS="$(go env GOFLAGS) -trimpath" # see tests
   go vet ./... && go -C hack vet "${HACK_LIGHT[@]}" || return 1
   go -C hack build -o "$BIN/" honnef.co/go/tools/cmd/staticcheck || return 1
   # shellcheck disable=SC2046 # package paths have no spaces

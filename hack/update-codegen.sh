@@ -9,7 +9,8 @@ set -o errexit -o nounset -o pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 MODULE=github.com/samplecrd/samplecrd-controller
 # With -trimpath, what was compiled for the control plane is not compiled again.
-export GOFLAGS="${GOFLAGS:-} -trimpath"
+GOFLAGS="$(go env GOFLAGS) -trimpath"
+export GOFLAGS
 export GOBIN=${GOBIN:-$ROOT/hack/_output/bin}
 BOILERPLATE=$ROOT/hack/boilerplate.go.txt
 cd "$ROOT"

@@ -320,8 +320,7 @@ func TestKubectlWaits(t *testing.T) {
 	w.timesOut("delete", "net")
 	done = w.waiting("delete", "net")
 	w.removePort(port)
-	w.annotate("net", samplecrdv1.AnnotationReconcileRequestedAt, "now") // by itself, the controller notices later
-	if out := done(); out != "" {                                        // kubectl prints nothing if it begins after the end
+	if out := done(); out != "" { // kubectl prints nothing if it begins after the end
 		w.equal(out, "network.samplecrd.k8s.io/net condition met\n")
 	}
 	w.nothing("net")

@@ -51,25 +51,28 @@ set_paths() {
 # place prints the path of a file of the packages.
 place() { if [ -e "$ROOT$1" ]; then echo "$ROOT$1"; else echo "$1"; fi; }
 
-# use_database lets a new state folder begin with a copy of the database that keep_database kept. It comes with its secrets.
+# use_database lets a new state folder begin with a copy of the database that keep_database kept. It comes with its passwords.
 use_database() {
   DATABASE=$ROOT/database-$(cksum <"${BASH_SOURCE[0]}" | cut -d ' ' -f 1)
   [ ! -e "$STATE/tables" ] && [ -r "$DATABASE/secrets" ] || return 0
-  rm -rf "$STATE"/{new,keys,mysql}
+  rm -rf "$STATE"/{new,mysql}
   cp -a "$DATABASE" "$STATE/new"
-  mv "$STATE"/new/{keys,mysql,secrets} "$STATE"
+  mv "$STATE"/new/{mysql,secrets} "$STATE"
   mv "$STATE/new/tables" "$STATE" # the last one: it says that the others are complete
 }
 
-# keep_database keeps a copy of the new database for other state folders: to make one takes much longer.
+# keep_database keeps a copy of the new database for other state folders: to make one takes much longer. Where it cannot, each
+# state folder makes its own.
 keep_database() {
-  [ ! -e "$DATABASE" ] || return 0
+  local new
+  [ ! -e "$DATABASE" ] && new=$(mktemp -d "$DATABASE.XXXXXX" 2>/dev/null) || return 0
   sql -e 'SET GLOBAL innodb_fast_shutdown = 1' # so that nothing must be recovered
   stop mariadb
-  rm -rf "$DATABASE.$$"
-  mkdir -p "$DATABASE.$$"
-  cp -a "$STATE"/{keys,mysql,secrets,tables} "$DATABASE.$$"
-  mv -T "$DATABASE.$$" "$DATABASE" 2>/dev/null || rm -rf "$DATABASE.$$" # another up.sh was faster
+  if grep -q 'Shutdown complete' "$STATE/log/mariadb.out" && cp -a "$STATE"/{mysql,secrets,tables} "$new" 2>/dev/null &&
+    mv -T "$new" "$DATABASE" 2>/dev/null; then
+    find "$ROOT" -maxdepth 1 -name 'database-*' ! -path "$DATABASE" -exec rm -rf {} + # of interrupted runs, and of another up.sh
+  fi
+  rm -rf "$new"
   start_mariadb
 }
 
@@ -78,10 +81,15 @@ make_secrets() {
     umask 077
     local name
     for name in ADMIN NEUTRON MEMBER OTHER DB; do echo "PW_$name=$(random 12 | tr -d '=_-')"; done >"$STATE/secrets.new"
-    mkdir -p "$STATE"/keys/{fernet,credential}
-    local key
-    for key in fernet/0 fernet/1 credential/0 credential/1; do random 32 >"$STATE/keys/$key"; done
     mv "$STATE/secrets.new" "$STATE/secrets"
+  )
+  # Keys of its own, also with a copied database: no Keystone accepts the tokens of another one.
+  [ -e "$STATE/keys" ] || (
+    umask 077
+    mkdir -p "$STATE"/keys.new/{fernet,credential}
+    local key
+    for key in fernet/0 fernet/1 credential/0 credential/1; do random 32 >"$STATE/keys.new/$key"; done
+    mv "$STATE/keys.new" "$STATE/keys"
   )
   # shellcheck disable=SC1091 # just written
   . "$STATE/secrets"

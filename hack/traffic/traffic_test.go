@@ -13,7 +13,11 @@ import (
 // disturb them.
 func TestTraffic(t *testing.T) {
 	found := &table{rows: map[string]tableRow{}}
-	t.Cleanup(func() { found.comparePage(t) })
+	t.Cleanup(func() {
+		if err := found.comparePage(); err != nil {
+			t.Error(err)
+		}
+	})
 	var others sync.WaitGroup
 	t.Run("changes in place", func(t *testing.T) {
 		t.Parallel()
