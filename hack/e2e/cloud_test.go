@@ -274,7 +274,6 @@ func (r *real) fromCreationToEnd() {
 	r.kubectl("delete", "network", "net", "--wait=false")
 	r.says("net", samplecrdv1.ReasonInUse, "vm")
 	r.removePort(port)
-	r.annotate("net", samplecrdv1.AnnotationReconcileRequestedAt, "now")
 	r.waitGone("net")
 	r.nothing("net")
 }
