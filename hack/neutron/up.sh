@@ -251,10 +251,12 @@ start_namespaces() {
   # The process IDs in its files would be those of other processes now.
   rm -rf "$STATE"/run/{agents,bin,ready,redis.sock}
   mkdir -p "$STATE"/run/{agents,bin}
-  # The packages' own scripts would make these links.
+  # The packages' own scripts would make these links. The two to files of this folder replace what keeps the agents from working,
+  # or makes them slow, on Debian 12.
   local name
   for name in {ip,ip6}tables{,-save,-restore} ebtables-{save,restore}; do ln -s "$(place /usr/sbin/xtables-nft-multi)" "$STATE/run/bin/$name"; done
   ln -s "$HERE/ebtables.sh" "$STATE/run/bin/ebtables"
+  ln -s "$HERE/privsep-helper.py" "$STATE/run/bin/privsep-helper"
   ln -s "$(place /usr/bin/redis-check-rdb)" "$STATE/run/bin/redis-server"
   AGENTS_PYTHON=$PYTHON AGENTS_BIN=$(dirname "$(place /usr/bin/neutron-l3-agent)") \
     start agents unshare "${NAMESPACES[@]}" bash "$HERE/agents.sh" "$STATE/"

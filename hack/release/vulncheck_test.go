@@ -57,7 +57,7 @@ func vulnerable(symbol, fixed string) any {
 func vulncheck(t *testing.T, database string, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(made.root, "hack", "vulncheck.sh"), args...)
-	cmd.Env = append(os.Environ(), "VULNDB="+database, "GOPROXY=off")
+	cmd.Env = append(os.Environ(), "VULNDB="+database)
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()
 }

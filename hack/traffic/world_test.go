@@ -54,6 +54,7 @@ func newWorld(t *testing.T) *world {
 		if t.Failed() {
 			out, err := w.tryKubectl("", "get", "networks", "-o", "yaml")
 			t.Log(out, err)
+			w.logAgents()
 		}
 		if w.lasts {
 			return
@@ -63,6 +64,15 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	return w
+}
+
+// logAgents logs the last lines of the agents' logs: without them, nobody can tell why a port does not become active.
+func (w *world) logAgents() {
+	for _, agent := range []string{"dhcp", "linuxbridge", "l3"} {
+		text, err := os.ReadFile(filepath.Join(w.dir, "neutron", "log", agent+"-agent.log"))
+		lines := strings.SplitAfter(string(text), "\n")
+		w.Logf("the log of the agent %s ends with (%v)\n%s", agent, err, strings.Join(lines[max(0, len(lines)-8):], ""))
+	}
 }
 
 func (w *world) must(err error) {

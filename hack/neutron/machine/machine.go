@@ -47,7 +47,8 @@ const dhcpTries = 60
 
 // missed is how long a port may take to become active. When ports and networks come at the same
 // time, the DHCP agent misses one now and then, and Neutron waits for its word for ever. Or Neutron
-// misses that both the DHCP agent and the bridge agent are ready.
+// misses that both the DHCP agent and the bridge agent are ready. Each time it may take twice as
+// long, because the agents may only be slow.
 const missed = 20 * time.Second
 
 // hostname is the name of the agents' host, as conf/agents.conf says.
@@ -190,7 +191,8 @@ func (m *Machine) plugIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	again := time.Now().Add(missed)
+	pause := missed
+	again := time.Now().Add(pause)
 	err = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		port, err := ports.Get(ctx, m.host.Admin, m.Port.ID).Extract()
 		if err != nil {
@@ -198,7 +200,8 @@ func (m *Machine) plugIn(ctx context.Context) error {
 		}
 		m.Port = *port
 		if port.Status != "ACTIVE" && time.Now().After(again) {
-			again = time.Now().Add(missed)
+			pause *= 2
+			again = time.Now().Add(pause)
 			return false, m.announce(ctx)
 		}
 		return port.Status == "ACTIVE", nil
