@@ -365,18 +365,24 @@ func (u *user) withFields(n *samplecrdv1.Network) {
 	n.Spec.AllocationPools = [][]samplecrdv1.AllocationPool{nil, {{Start: address(20), End: address(30)}}}[u.rand.IntN(2)]
 }
 
+// withSubnet adds an IPv6 subnet or, unless the first one is from a subnet pool, another IPv4 subnet: Neutron wants all subnets of
+// an address family from the same pool, or none.
 func (u *user) withSubnet(n *samplecrdv1.Network) {
-	number := block(n)
+	number, kinds := block(n), 2
+	if n.Spec.SubnetPool != nil {
+		kinds = 1
+	}
 	slaac := &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
 	n.Spec.AdditionalSubnets = []samplecrdv1.AdditionalSubnet{
 		{Name: "v6", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("fd01:%d::/64", number), Gateway: fmt.Sprintf("fd01:%d::1", number), IPv6: slaac}},
 		{Name: "b", SubnetSpec: samplecrdv1.SubnetSpec{CIDR: fmt.Sprintf("10.%d.128.0/24", number)}},
-	}[u.rand.IntN(2):][:1]
+	}[u.rand.IntN(kinds):][:1]
 }
 
-// withPool lets Neutron choose the CIDR of the first subnet.
+// withPool lets Neutron choose the CIDR of the first subnet. As withSubnet says, no other IPv4 subnet can stay.
 func (u *user) withPool(n *samplecrdv1.Network) {
 	withoutRoutes(n)
+	n.Spec.AdditionalSubnets = slices.DeleteFunc(n.Spec.AdditionalSubnets, func(s samplecrdv1.AdditionalSubnet) bool { return s.IPv6 == nil })
 	pool := samplecrdv1.NeutronReference{Name: u.world.pool}
 	n.Spec.SubnetSpec = samplecrdv1.SubnetSpec{SubnetPool: &samplecrdv1.SubnetPoolSpec{NeutronReference: pool, PrefixLength: int32(24 + u.rand.IntN(2))}}
 }
