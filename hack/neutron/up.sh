@@ -70,7 +70,8 @@ keep_database() {
   stop mariadb
   if grep -q 'Shutdown complete' "$STATE/log/mariadb.out" && cp -a "$STATE"/{mysql,secrets,tables} "$new" 2>/dev/null &&
     mv -T "$new" "$DATABASE" 2>/dev/null; then
-    find "$ROOT" -maxdepth 1 -name 'database-*' ! -path "$DATABASE" -exec rm -rf {} + # of interrupted runs, and of another up.sh
+    # Those of interrupted runs, and of another up.sh. A newer one may be the copy that another process is just making.
+    find "$ROOT" -maxdepth 1 -name 'database-*' ! -path "$DATABASE" -mmin +60 -exec rm -rf {} + || true
   fi
   rm -rf "$new"
   start_mariadb
