@@ -34,7 +34,7 @@ import (
 
 // patience bounds each wait. It is long because the machine may be busy; a wait ends as
 // soon as its condition is true.
-const patience = 4 * time.Minute
+const patience = 10 * time.Minute
 
 // retryQuickly are flags for short delays between retries, so that tests do not wait long.
 const retryQuickly = "-retry-base-delay=100ms -retry-max-delay=500ms"
