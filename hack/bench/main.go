@@ -161,7 +161,7 @@ func usage(flags *flag.FlagSet) {
 
 Usage: hack/bench.sh [flags] [SCENARIO...]
 
-Scenarios (all except blocked, grow and beside, if none is named):
+Scenarios (all except create, blocked, grow and beside, if none is named):
 `)
 	for _, s := range scenarios {
 		fmt.Fprintf(out, "  %-9s %s (N = %d)\n", s.name, s.what, s.n)

@@ -135,6 +135,17 @@ func (i inventory) isElsewhere(t Target) bool {
 	return false
 }
 
+// checkFound returns an error if -f says that the Network has a network, and the cloud has none with that ID and a mark: the old
+// controller would delete that network when the old Network is deleted, and the new one would create another. An import loses nothing.
+func (i inventory) checkFound(t Target) error {
+	id := t.Old.Status.NetworkID
+	mine := i.owners[neutron.Owner{Cluster: i.to, UID: t.Network.UID}]
+	if id == "" || t.Network.Spec.Import != nil || mine != nil && slices.ContainsFunc(mine.Networks(), func(n *neutron.Network) bool { return n.ID == id }) {
+		return nil
+	}
+	return fmt.Errorf("in -f it has network %s, and no network here has this ID and a mark of cluster %s: do its credentials lead to the same project and region as in the old cluster? If that network is gone, remove its ID from -f", neutron.Printable(id), i.from)
+}
+
 // known returns the UID if the old cluster has such an owner.
 func (i inventory) known(uid types.UID) []types.UID {
 	if i.owners[neutron.Owner{Cluster: i.from, UID: uid}] == nil {

@@ -190,7 +190,7 @@ var ErrNoMarks = errors.New("no mark has this ID")
 // cloudOf returns the cloud that a Network works in.
 func (r Request) Move(ctx context.Context, clients *kubeclient.Clients, cloudOf func(context.Context, *samplecrdv1.Network) (*neutron.Cloud, error), targets []Target, stdout io.Writer) (code int, err error) {
 	if r.From == clients.ClusterID {
-		return exitError, fmt.Errorf("-from-cluster-id=%s is the ID of this cluster: set -cluster-id to another one, which the controller here must have too", r.From)
+		return exitError, fmt.Errorf("-from-cluster-id=%s is the ID of this cluster, %s: is the current context that of the new cluster? Only if this cluster itself gets another ID, set -cluster-id to that one, which the controller here must have too", r.From, clients.Host)
 	}
 	m := &mover{request: r, clients: clients, live: live.NewNetworks(clients.Networks), cloudOf: cloudOf, inventories: map[*neutron.Cloud]inventory{}, unlisted: map[*neutron.Cloud]error{}, here: map[types.UID]bool{}}
 	all, err := networks.List(ctx, clients.Networks, "", nil, true)

@@ -189,7 +189,7 @@ func (f *fixture) run(arguments string) (out string, code int) {
 	s.Options, s.Names, _, err = command(s).Parse(strings.Fields("-n=default -cloud=embedded "+arguments), &printed)
 	f.must(err)
 	if code, err = exitError, s.complete(); err == nil {
-		clients := &kubeclient.Clients{ClusterID: newCluster, Kube: kubefake.NewClientset(), Networks: f.client}
+		clients := &kubeclient.Clients{ClusterID: newCluster, Host: "https://new", Kube: kubefake.NewClientset(), Networks: f.client}
 		ctx := klog.NewContext(f.Context(), s.Logging.Text(&printed))
 		code, err = s.moveWith(ctx, clients, strings.NewReader(""), &printed, &printed)
 	}
@@ -410,7 +410,7 @@ there is no Network here: create the Networks of this cluster first; -A looks in
 			f.network("web")
 			return "-from-cluster-id=" + newCluster
 		}, []call{{sure, 1, `
--from-cluster-id=NEW is the ID of this cluster: set -cluster-id to another one, which the controller here must have too`}}},
+-from-cluster-id=NEW is the ID of this cluster, https://new: is the current context that of the new cluster? Only if this cluster itself gets another ID, set -cluster-id to that one, which the controller here must have too`}}},
 		{"no ID", func(f *fixture) string { return "-from-cluster-id=" }, []call{{sure, 1, `
 -from-cluster-id is required: descriptions in Neutron have it, as samplecrd.k8s.io/owner=ID/UID`}}},
 		{"a file and all", func(f *fixture) string { return f.dump("web", oldWeb) }, []call{{"-A", 1, `
@@ -439,7 +439,7 @@ default/web: error: a controller of cluster OLD may work on it: set -old-is-stop
 			f.network("web")
 			return f.dump("web", oldWeb, annotated(samplecrdv1.AnnotationPaused, "true", samplecrdv1.AnnotationReconcileRequestedAt, "move-2"))
 		}, []call{{"-yes", 1, `
-default/web: error: the controller of cluster OLD had not paused the old Network when -f was made: get it again in a few seconds
+default/web: error: the controller of cluster OLD had not paused the old Network when -f was made: get it again in a few seconds, or look at its status there if that does not help
 1 Network: 1 with an error`}}},
 		{"the old controller has paused a Network of the same UID", func(f *fixture) string {
 			f.old("WEB", "default/former-name", oldWeb)
@@ -527,6 +527,41 @@ default/web: error: take over: a third Network imports network LEGACY too: if th
 		}, []call{{sure, 1, `
 default/web: error: it is being deleted, and would delete what it takes over: create it again
 1 Network: 1 with an error`}}},
+		{"a Network that was deleted when its move was interrupted, before anything was moved", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", locked, beingDeleted)
+			return ""
+		}, []call{{sure, 1, `
+default/web: error: it is being deleted, and would delete what it takes over: remove its annotation samplecrd.k8s.io/moving-from, for which the deletion waits, and create it again
+1 Network: 1 with an error`}}},
+		{"a Network that was deleted when its move was interrupted, and a part was moved", func(f *fixture) string {
+			f.must(networks.Update(f.Context(), f.others, f.old("WEB", "default/web", oldWeb), networks.UpdateOpts{Description: new(neutron.Owner{Cluster: newCluster, UID: newWeb}.Mark())}).Err)
+			f.network("web", locked, beingDeleted)
+			return ""
+		}, []call{{sure, 0, `
+default/web: moved from OLD-WEB, found by an earlier move
+  1. mark of subnet WEB-SUBNET replaced
+  2. annotation samplecrd.k8s.io/moving-from removed
+1 Network: 1 moved`}}},
+		{"a dump with a network that is not in this cloud", func(f *fixture) string {
+			f.old("STORE", "default/store", oldDB)
+			f.network("web")
+			return "-old-is-stopped " + f.dump("web", oldWeb, func(n *samplecrdv1.Network) { n.Status.NetworkID = "elsewhere" })
+		}, []call{{"-yes", 1, `
+default/web: error: in -f it has network elsewhere, and no network here has this ID and a mark of cluster OLD: do its credentials lead to the same project and region as in the old cluster? If that network is gone, remove its ID from -f
+None of these Networks takes over what cluster OLD has in cloud embedded:
+  OLD-DB: network STORE "default/store" 10.0.0.0/24
+1 Network: 1 with an error`}}},
+		{"a dump, after everything was moved", func(f *fixture) string {
+			id := f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
+			f.old("STORE", "default/store", oldDB)
+			f.network("web")
+			return "-old-is-stopped " + f.dump("web", oldWeb, func(n *samplecrdv1.Network) { n.Status.NetworkID = id })
+		}, []call{{"-yes", 0, `
+default/web: nothing to move: nothing of cluster OLD fits it
+None of these Networks takes over what cluster OLD has in cloud embedded:
+  OLD-DB: network STORE "default/store" 10.0.0.0/24
+1 Network: 1 with nothing to move`}}},
 		{"an interrupted move of which only the end is left", func(f *fixture) string {
 			f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
 			f.network("web", locked)
@@ -736,7 +771,7 @@ func TestManyAreMovedAtATime(t *testing.T) {
 	defer client.Close()
 	cloud := neutron.NewCloud("embedded", client, newCluster, time.Hour)
 	cloudOf := func(context.Context, *samplecrdv1.Network) (*neutron.Cloud, error) { return cloud, nil }
-	clients := &kubeclient.Clients{ClusterID: newCluster, Kube: kubefake.NewClientset(), Networks: f.client}
+	clients := &kubeclient.Clients{ClusterID: newCluster, Host: "https://new", Kube: kubefake.NewClientset(), Networks: f.client}
 	request := Request{From: oldCluster, OldIsStopped: true, Yes: true, Workers: 8}
 
 	ctx, interrupt := context.WithCancel(t.Context())

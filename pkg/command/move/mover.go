@@ -48,7 +48,9 @@ type pair struct {
 	cloud    *neutron.Cloud
 	handover neutron.Handover // zero if there is none
 	evidence string
-	err      error
+	// hasPart says that the Network has something of what it takes over already: an earlier move was interrupted.
+	hasPart bool
+	err     error
 }
 
 // pairs finds the owner of each Network. Of two Networks that claim one owner, none gets it.
@@ -98,17 +100,22 @@ func (m *mover) pair(ctx context.Context, t Target) (p pair) {
 	if t.Network.Spec.Import != nil {
 		p.handover.Import = t.Network.Spec.Import.NetworkID
 	}
+	p.hasPart = i.owners[p.handover.To] != nil
 	p.err = p.checkDeletion(t.Network)
 	return p
 }
 
-// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID, or an earlier move was
-// interrupted: then it has a part of that already.
+// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID, or it has a part of that
+// already.
 func (p pair) checkDeletion(network *samplecrdv1.Network) error {
-	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || network.Annotations[samplecrdv1.AnnotationMovingFrom] != "" {
+	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || p.hasPart {
 		return nil
 	}
-	return errors.New("it is being deleted, and would delete what it takes over: create it again")
+	const refusal = "it is being deleted, and would delete what it takes over: "
+	if network.Annotations[samplecrdv1.AnnotationMovingFrom] != "" {
+		return errors.New(refusal + "remove its annotation " + samplecrdv1.AnnotationMovingFrom + ", for which the deletion waits, and create it again")
+	}
+	return errors.New(refusal + "create it again")
 }
 
 // inventory lists what the cloud has, once. If that fails, it fails for all Networks of the cloud: a cloud that does not answer takes
@@ -142,6 +149,10 @@ func (m *mover) observe(ctx context.Context, p pair) (*neutron.Observed, error) 
 // If it is interrupted, it can be run again: what is left follows from what is observed.
 func (m *mover) move(ctx context.Context, p pair) error {
 	if err := m.checkOldSide(p.Target); err != nil {
+		return err
+	}
+	// What was listed for all Networks can be minutes old: a lock that only a refusal follows would hold up the Network.
+	if _, err := m.observe(ctx, p); err != nil && neutron.ReasonOf(err) != neutron.Stale {
 		return err
 	}
 	network, err := m.lock(ctx, p)
@@ -194,14 +205,14 @@ func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network,
 		if err != nil {
 			return err
 		}
+		if err := p.checkDeletion(network); err != nil {
+			return err
+		}
 		switch lock := network.Annotations[samplecrdv1.AnnotationMovingFrom]; {
 		case lock != "" && lock != p.handover.From.String():
 			return fmt.Errorf("its annotation %s is of another move by now", samplecrdv1.AnnotationMovingFrom)
 		case lock != "" && live.HasFinalizer(network):
 			return nil
-		}
-		if err := p.checkDeletion(network); err != nil {
-			return err
 		}
 		network, err = m.live.Lock(ctx, network, p.handover.From.String())
 		return err
@@ -255,7 +266,7 @@ func (m *mover) checkOldSide(t Target) error {
 	case !old.IsPaused() || !strings.HasPrefix(requested, requestPrefix):
 		return fmt.Errorf("a controller of cluster %s may work on it: set -old-is-stopped if none does, or pause the old Network as -h says", m.request.From)
 	case old.Status.LastHandledReconcileAt != requested:
-		return fmt.Errorf("the controller of cluster %s had not paused the old Network when -f was made: get it again in a few seconds", m.request.From)
+		return fmt.Errorf("the controller of cluster %s had not paused the old Network when -f was made: get it again in a few seconds, or look at its status there if that does not help", m.request.From)
 	}
 	return nil
 }

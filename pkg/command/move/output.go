@@ -80,8 +80,11 @@ func (m *mover) handle(ctx context.Context, p pair) (text string, _ result) {
 
 // changes describes what is left to do. Only for an import, Neutron is asked again: a list of each of many Networks takes long.
 func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error) {
-	if p.err != nil || p.handover.From.UID == "" {
+	switch {
+	case p.err != nil:
 		return nil, p.err
+	case p.handover.From.UID == "":
+		return nil, m.inventories[p.cloud].checkFound(p.Target)
 	}
 	observed, err := p.handover.Listed(m.inventories[p.cloud].owners)
 	if p.handover.Import != "" {
