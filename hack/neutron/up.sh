@@ -137,12 +137,14 @@ write_config() {
 
 # start runs a server in its own process group, so that it can be stopped with all its
 # workers. It closes the lock's descriptor, because the server would hold the lock forever.
-# Beside tests that compute, a request can take a minute: as root, the servers come first. With
-# agents they do not, because the machines that answer pings would come last.
+# Beside tests that compute, a request can take a minute: as root, the servers come first. Linux
+# shares the CPUs between sessions, so the priority must be that of the session (autogroup), too.
+# With agents they do not come first, because the machines that answer pings would come last.
 start() {
   local name=$1 first=()
   shift
-  [ -n "$AGENTS" ] || [ "$(id -u)" != 0 ] || first=(nice -n -10)
+  # shellcheck disable=SC2016 # expanded by the other shell
+  [ -n "$AGENTS" ] || [ "$(id -u)" != 0 ] || first=(bash -c '{ echo -10 >/proc/self/autogroup; } 2>/dev/null; exec nice -n -10 "$@"' bash)
   setsid "${first[@]}" "$@" </dev/null >>"$STATE/log/$name.out" 2>&1 9>&- &
   echo $! >"$STATE/run/$name.pid"
 }
