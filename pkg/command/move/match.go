@@ -128,7 +128,7 @@ func (i inventory) isElsewhere(t Target) bool {
 	id := cmp.Or(t.Old.Status.NetworkID, t.Network.Status.NetworkID)
 	for owner, observed := range i.owners {
 		isThird := owner.Cluster != i.from && owner != neutron.Owner{Cluster: i.to, UID: t.Network.UID}
-		if isThird && observed != nil && slices.ContainsFunc(observed.Networks(), func(n *neutron.Network) bool { return n.ID == id }) {
+		if isThird && hasNetwork(observed, id) {
 			return true
 		}
 	}
@@ -140,7 +140,7 @@ func (i inventory) isElsewhere(t Target) bool {
 func (i inventory) checkFound(t Target) error {
 	id := t.Old.Status.NetworkID
 	mine := i.owners[neutron.Owner{Cluster: i.to, UID: t.Network.UID}]
-	if id == "" || t.Network.Spec.Import != nil || mine != nil && slices.ContainsFunc(mine.Networks(), func(n *neutron.Network) bool { return n.ID == id }) {
+	if id == "" || t.Network.Spec.Import != nil || hasNetwork(mine, id) {
 		return nil
 	}
 	return fmt.Errorf("in -f it has network %s, and no network here has this ID and a mark of cluster %s: do its credentials lead to the same project and region as in the old cluster? If that network is gone, remove its ID from -f", neutron.Printable(id), i.from)
@@ -165,14 +165,17 @@ func (i inventory) which(isMeant func(*neutron.Observed) bool) (found []types.UI
 	return found
 }
 
+// hasNetwork reports whether the network with that ID is among what an owner has; nil is nothing.
+func hasNetwork(o *neutron.Observed, id string) bool {
+	return o != nil && slices.ContainsFunc(o.Networks(), func(n *neutron.Network) bool { return n.ID == id })
+}
+
 // withNetwork returns the owners of the network with that ID; none if this Network only observes it.
 func (i inventory) withNetwork(t Target, id string) []types.UID {
 	if id == "" || t.Network.IsObserved() {
 		return nil
 	}
-	return i.which(func(o *neutron.Observed) bool {
-		return slices.ContainsFunc(o.Networks(), func(n *neutron.Network) bool { return n.ID == id })
-	})
+	return i.which(func(o *neutron.Observed) bool { return hasNetwork(o, id) })
 }
 
 // beside returns the owners of the old cluster whose marks are on the subnets of this cluster's network: a move of it was interrupted,

@@ -527,6 +527,14 @@ default/web: error: take over: a third Network imports network LEGACY too: if th
 		}, []call{{sure, 1, `
 default/web: error: it is being deleted, and would delete what it takes over: create it again
 1 Network: 1 with an error`}}},
+		{"a Network that is being deleted, and has a router already", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.must(routers.Create(f.Context(), f.others, routers.CreateOpts{Name: "default/web", Description: neutron.Owner{Cluster: newCluster, UID: newWeb}.Mark()}).Err)
+			f.network("web", beingDeleted)
+			return ""
+		}, []call{{sure, 1, `
+default/web: error: it is being deleted, and would delete what it takes over: create it again
+1 Network: 1 with an error`}}},
 		{"a Network that was deleted when its move was interrupted, before anything was moved", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
 			f.network("web", locked, beingDeleted)

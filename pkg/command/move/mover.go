@@ -48,7 +48,7 @@ type pair struct {
 	cloud    *neutron.Cloud
 	handover neutron.Handover // zero if there is none
 	evidence string
-	// hasPart says that the Network has something of what it takes over already: an earlier move was interrupted.
+	// hasPart says that the Network has something in Neutron already.
 	hasPart bool
 	err     error
 }
@@ -105,14 +105,15 @@ func (m *mover) pair(ctx context.Context, t Target) (p pair) {
 	return p
 }
 
-// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID, or it has a part of that
-// already.
+// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID, or an earlier move was
+// interrupted and it has a part of that already.
 func (p pair) checkDeletion(network *samplecrdv1.Network) error {
-	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || p.hasPart {
+	isLocked := network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
+	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || isLocked && p.hasPart {
 		return nil
 	}
 	const refusal = "it is being deleted, and would delete what it takes over: "
-	if network.Annotations[samplecrdv1.AnnotationMovingFrom] != "" {
+	if isLocked {
 		return errors.New(refusal + "remove its annotation " + samplecrdv1.AnnotationMovingFrom + ", for which the deletion waits, and create it again")
 	}
 	return errors.New(refusal + "create it again")
