@@ -52,6 +52,14 @@ func (p *DesiredSubnetPool) refusal() string {
 	return ""
 }
 
+// check fails with Invalid if no subnet of the Network can be from the pool.
+func (p *DesiredSubnetPool) check() error {
+	if why := p.refusal(); why != "" {
+		return &Error{Op: "create subnet", Reason: Invalid, Message: why}
+	}
+	return nil
+}
+
 // isUnresolved reports whether the subnet is from a pool that is not known yet, or not found.
 func (d *DesiredSubnet) isUnresolved() bool { return d.SubnetPool != nil && d.SubnetPool.ID == "" }
 

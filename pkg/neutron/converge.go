@@ -71,8 +71,8 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 	isRouted := v.isRouted(v.Observed)
 	// A name that is not found holds up only the steps for the router, or for the subnet from that pool. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
-	// A default that cannot be restored holds up nothing that the spec declares.
-	var unresolved, unrestored error
+	// A default that cannot be restored holds up nothing that the spec declares, and another project holds up nothing else.
+	var unresolved, unshared, unrestored error
 	isResolved, reread, isForeseen := false, false, false
 	for {
 		if !isResolved && v.Observed.Exists() {
@@ -81,13 +81,19 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 		}
 		step := v.Next()
 		if step == nil {
-			c.waits.drop(v.Owner.UID)
-			return v, done, cmp.Or(v.CheckImport(), unresolved, unrestored, v.checkAddresses(), v.checkAdminState())
+			if ReasonOf(unshared) != InUse { // that one waits
+				c.waits.drop(v.Owner.UID)
+			}
+			return v, done, cmp.Or(v.CheckImport(), unresolved, unshared, unrestored, v.checkAddresses(), v.checkAdminState())
 		}
 		if makesNoProgress(done, step) {
 			return v, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
 		if err := c.approveStep(v, guard, step); err != nil {
+			if project := refusedProject(step, err); project != "" {
+				v.LeftOut, unshared = append(v.LeftOut, project), cmp.Or(unshared, err)
+				continue
+			}
 			return v, done, withTaken(done, err)
 		}
 		plan := []Step{step}
@@ -119,6 +125,10 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 				v.Observed = fresh
 				continue
 			}
+		}
+		if project := refusedProject(plan[failing], err); project != "" {
+			v.LeftOut, unshared = append(v.LeftOut, project), cmp.Or(unshared, err)
+			continue
 		}
 		c.routing.forgetNamed(v.Desired, err)
 		return v, done, withTaken(done, err)
@@ -190,6 +200,21 @@ func isOutdated(step Step, err error) bool {
 // isRefusal reports whether the same step fails again as long as nothing else changes.
 func isRefusal(err error) bool {
 	return slices.Contains([]ErrorReason{Invalid, Forbidden, InUse}, ReasonOf(err))
+}
+
+// refusedProject returns the project that the step is about, if Neutron refuses it for a reason that is no reason to hold up the steps
+// after it; "" otherwise.
+func refusedProject(step Step, err error) string {
+	if !isRefusal(err) && ReasonOf(err) != OverQuota {
+		return ""
+	}
+	switch s := step.(type) {
+	case ShareNetwork:
+		return s.Project
+	case UnshareNetwork:
+		return s.Share.ProjectID
+	}
+	return ""
 }
 
 // TakenBefore begins the part of a message that says what was taken away before a step that is not taken yet, or that

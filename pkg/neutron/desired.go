@@ -30,6 +30,8 @@ type Desired struct {
 	Projects []string
 	// Refused are fields that the Network does not declare, and whose default Neutron refuses to restore.
 	Refused map[subnetField]bool
+	// LeftOut are the IDs of the projects for which Neutron refuses to begin or to end the sharing.
+	LeftOut []string
 }
 
 // DesiredNetwork has the fields of the network of a Desired. The zero value of a field means that

@@ -48,9 +48,9 @@ type effect struct {
 	takesAway bool
 	// isRelease means that the step takes away what the spec no longer declares.
 	isRelease bool
-	// isLeftover means that the step deletes what is not connected to the network any more, or what only another project uses.
-	// Nothing depends on it.
-	isLeftover bool
+	// isApart means that nothing depends on the step: it deletes what is not connected to the network any more, or it is only about
+	// another project.
+	isApart bool
 	// resource is what the step creates or deletes, by its name in quotas, and more is how many more there are afterwards.
 	resource string
 	more     int
@@ -81,15 +81,15 @@ func effectOf(step Step) effect {
 		return effect{takesAway: true, isRelease: true, resource: "subnet", more: -1, repairs: []string{fieldObsoleteSubnet}}
 	case DeleteNetwork:
 		if s.IsDuplicate {
-			return effect{isRelease: true, isLeftover: true, repairs: []string{fieldDuplicateNetwork}}
+			return effect{isRelease: true, isApart: true, repairs: []string{fieldDuplicateNetwork}}
 		}
-		return effect{isRelease: true, isLeftover: true}
+		return effect{isRelease: true, isApart: true}
 	case CreateRouter: // for a deleted Network, it would be an orphan
 		return effect{resource: "router", more: 1, repairs: []string{fieldRouter}}
 	case UpdateRouter:
 		return effect{isReversible: true, onlyUpdates: true, repairs: labels(s.Changes)}
-	case SetRoutes:
-		return effect{isReversible: true, onlyUpdates: true, repairs: []string{fieldRoutes}}
+	case SetRoutes: // nothing remembers the routes that it removes
+		return effect{isReversible: s.Before.without(s.Routes) == "", onlyUpdates: true, repairs: []string{fieldRoutes}}
 	case RemoveRoutes: // a later sync cannot tell that they were there, if the spec does not declare them
 		return effect{takesAway: true, isRelease: effectOf(s.Detach).isRelease}
 	case AttachSubnet: // to a router that the Network no longer names, it would stay attached
@@ -100,11 +100,11 @@ func effectOf(step Step) effect {
 	case DetachSubnet:
 		return effect{takesAway: true, isRelease: len(s.Replaces) > 0, repairs: []string{fieldInterface}}
 	case DeleteRouter:
-		return effect{isRelease: true, isLeftover: true, resource: "router", more: -1, repairs: []string{fieldObsoleteRouter}}
+		return effect{isRelease: true, isApart: true, resource: "router", more: -1, repairs: []string{fieldObsoleteRouter}}
 	case ShareNetwork: // with a project that the spec no longer names, it would stay shared
-		return effect{repairs: []string{fieldShare}}
+		return effect{isApart: true, repairs: []string{fieldShare}}
 	case UnshareNetwork:
-		return effect{isRelease: true, isLeftover: true, repairs: []string{fieldObsoleteShare}}
+		return effect{isRelease: true, isApart: true, repairs: []string{fieldObsoleteShare}}
 	case UnmarkSubnet, UnmarkRouter, UnmarkNetwork, UnmarkImport: // without the mark, nobody knows whose it was
 		return effect{}
 	}

@@ -555,11 +555,20 @@ func TestAnImportInOtherZones(t *testing.T) {
 	id := w.legacy(t).ID
 	as, desired := importer(owner.UID, id), importing(id)
 	desired.Imported, desired.Network.ZoneHints = false, NewTags("az2")
+	writes := w.writes()
 	_, err := w.sync(t, as, desired, Live)
-	equal(t, Unrecorded, ReasonOf(err))
+	wantError(t, Error{Op: opImport, Reason: ImportRefused,
+		Message: "network " + id + " has other availability zones: availability zone hints are none, and the spec has az2: Neutron cannot change them"}, err)
+	equal(t, writes, w.writes())
+
+	// The spec gets them when the network is the owner's already.
+	none := desired
+	none.Network.ZoneHints = ""
+	_, err = w.sync(t, as, none, Live)
+	noError(t, err)
 	as.Imported, desired.Imported = true, true
 	want := Error{Op: "spec.availabilityZoneHints", Reason: Invalid, Message: "availability zone hints are none, and the spec has az2: Neutron cannot change them"}
-	writes := w.writes()
+	writes = w.writes()
 	_, err = w.sync(t, as, desired, Cached)
 	wantError(t, want, err)
 	equal(t, writes, w.writes())

@@ -14,7 +14,7 @@ import (
 const opImport = "spec.import.networkID"
 
 // CheckImport returns an error if the network that the spec imports is not there (ImportNotFound), or
-// must not be taken over (ImportRefused). It returns nil if the spec imports none.
+// must not be taken over (ImportRefused), or cannot become what the spec declares. It returns nil if the spec imports none.
 func (v *View) CheckImport() error {
 	switch {
 	case v.Import == "":
@@ -24,7 +24,15 @@ func (v *View) CheckImport() error {
 	case v.ReadOnly:
 		return nil
 	}
-	return importRefusal(v.Owner, &v.Observed.Network)
+	if err := importRefusal(v.Owner, &v.Observed.Network); err != nil || v.Imported || v.Observed.Imported {
+		return err
+	}
+	for _, c := range v.networkChanges() {
+		if c.Role == roleZones {
+			return &Error{Op: opImport, Reason: ImportRefused, Message: fmt.Sprintf("network %s has other availability zones: %s: Neutron cannot change them", v.Import, difference(c.Label, c.Before, c.Value))}
+		}
+	}
+	return nil
 }
 
 // importRefusal returns the error for a network that the owner must not take over, or nil.
@@ -91,7 +99,7 @@ func NameHolder(err error, nameOf func(types.UID) string) error {
 func (v *View) nextImport() Step {
 	isMarked := v.Observed.hasImportTag(v.Owner)
 	isConfirmed := v.Imported || v.Observed.Imported
-	switch isRefused := importRefusal(v.Owner, &v.Observed.Network) != nil; {
+	switch isRefused := v.CheckImport() != nil; {
 	case isRefused && isMarked && !isConfirmed:
 		return WithdrawImport{Tags: v.Observed.importTagsOf(v.Owner)}
 	case !isRefused && !(isMarked && isConfirmed && len(v.Observed.obsoleteImportTags(v.Owner)) == 0):

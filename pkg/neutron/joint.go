@@ -26,11 +26,11 @@ func (v View) planFrom(step Step) (plan []Step, isWhole bool) {
 	return plan, len(plan) > 1
 }
 
-// joint returns the steps of the plan that are checked before the first one is taken: all but the leftovers, or
+// joint returns the steps of the plan that are checked before the first one is taken: all but those that nothing depends on, or
 // only the first one, if nothing is in danger before what the spec declares is there. So a port in a subnet that is
 // no longer declared does not prevent a repair.
 func joint(plan []Step) []Step {
-	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), func(s Step) bool { return effectOf(s).isLeftover })...)
+	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), func(s Step) bool { return effectOf(s).isApart })...)
 	declared := len(all)
 	for declared > 0 && effectOf(all[declared-1]).isRelease {
 		declared--
@@ -44,7 +44,7 @@ func joint(plan []Step) []Step {
 // heldBy returns the number of the first step of the plan that is not taken because the step with the number
 // failing is known to fail. It is that step, if nothing depends on it.
 func heldBy(plan []Step, failing int) (held int) {
-	if effectOf(plan[failing]).isLeftover {
+	if effectOf(plan[failing]).isApart {
 		return failing
 	}
 	for held < failing && (effectOf(plan[held]).onlyUpdates || len(joint(plan[held:])) == 1) {

@@ -27,7 +27,7 @@ func (c *Cloud) ObserveHandover(ctx context.Context, h Handover, listed *Observe
 		return nil, err
 	}
 	routers, err := c.client.readRouting(ctx, h.From.Mark(), networks)
-	if err != nil && !errorIn(err).isUnserved { // a cloud without routers
+	if err = unlessWithoutRouters(err); err != nil {
 		return nil, err
 	}
 	isKnown := func(id string) bool { return slices.ContainsFunc(routers, func(r Router) bool { return r.ID == id }) }
@@ -37,6 +37,15 @@ func (c *Cloud) ObserveHandover(ctx context.Context, h Handover, listed *Observe
 	}
 	observed := newObserved(h.From.UID, networks, append(routers, more...), true)
 	return observed, h.check(observed)
+}
+
+// unlessWithoutRouters returns the error of a list of routers, unless the cloud has no routers. Routers that the client may not see keep
+// the old mark, so that is an error.
+func unlessWithoutRouters(err error) error {
+	if errorIn(err).isUnserved && ReasonOf(err) != Forbidden {
+		return nil
+	}
+	return err
 }
 
 func (c *Cloud) networksOfHandover(ctx context.Context, h Handover, ids []string) (networks []*Network, err error) {
@@ -98,7 +107,7 @@ func (c *Cloud) ListOwners(ctx context.Context, clusters ...string) (map[Owner]*
 		return nil, err
 	}
 	routers, err := c.client.routers(ctx, nil)
-	if err = asUnserved(err); err != nil && !errorIn(err).isUnserved {
+	if err = unlessWithoutRouters(asUnserved(err)); err != nil {
 		return nil, err
 	}
 	owned, marked := map[Owner][]*Network{}, map[Owner][]Router{}

@@ -31,7 +31,7 @@ type View struct {
 func (v *View) Next() Step {
 	step, hasDuplicates := v.freeing(v.Observed, v.next()), len(v.Observed.Duplicates) > 0
 	effect := effectOf(step)
-	waits := effect.takesAway && !v.isResolved() || effect.isLeftover && hasDuplicates
+	waits := effect.takesAway && !v.isResolved() || effect.isApart && hasDuplicates
 	if step != nil && !waits {
 		return step
 	}
@@ -109,20 +109,21 @@ func (v *View) next() Step {
 }
 
 // nextForShares returns the next step from the projects that the network is shared with to the desired ones; nil if they match. What
-// neither the spec nor the status names is somebody else's. The network's own subnets and router come first, and what is no
-// longer declared goes afterwards: neither waits for another project.
+// neither the spec nor the status names is somebody else's. The network's own subnets and router come first. What is no longer
+// shared comes before what is: the project's quota can be used up.
 func (v *View) nextForShares() Step {
 	if !v.IsShared || !v.Observed.SharesKnown {
 		return nil
 	}
-	for _, project := range v.Projects {
-		if v.Observed.share(project) == nil {
-			return ShareNetwork{project}
+	for _, project := range v.SharedWith {
+		isObsolete := !slices.Contains(v.Projects, project) && !slices.Contains(v.LeftOut, project)
+		if s := v.Observed.share(project); s != nil && s.ID != "" && isObsolete {
+			return UnshareNetwork{*s}
 		}
 	}
-	for _, project := range v.SharedWith {
-		if s := v.Observed.share(project); s != nil && s.ID != "" && !slices.Contains(v.Projects, project) {
-			return UnshareNetwork{*s}
+	for _, project := range v.Projects {
+		if v.Observed.share(project) == nil && !slices.Contains(v.LeftOut, project) {
+			return ShareNetwork{project}
 		}
 	}
 	return nil
@@ -239,6 +240,8 @@ func restored(plan []Step, failing int) (subnet string, defaults []Change) {
 			subnet, changes = s.ID, s.Changes
 		case DetachSubnet:
 			subnet, changes = s.Subnet, s.Changes
+		case RemoveRoutes:
+			subnet, changes = s.Detach.Subnet, s.Detach.Changes
 		}
 		gateway := gatewayChange(changes)
 		followsGateway := gateway != nil && !gateway.IsDefault

@@ -295,10 +295,10 @@ func TestTheEmbeddedNeutronRefusesTheSameSubnets(t *testing.T) {
 
 func TestWhatIsIrreversible(t *testing.T) {
 	for _, step := range []Step{CreateNetwork{}, DeleteSubnet{}, DeleteNetwork{}, CreateRouter{}, AttachSubnet{}, DetachSubnet{}, DeleteRouter{}, ImportNetwork{}, WithdrawImport{}, ShareNetwork{}, UnshareNetwork{},
-		UnmarkNetwork{}, UnmarkImport{}, UnmarkSubnet{}, UnmarkRouter{}} {
+		UnmarkNetwork{}, UnmarkImport{}, UnmarkSubnet{}, UnmarkRouter{}, RemoveRoutes{}, SetRoutes{Routes: toA, Before: toA2}} {
 		equal(t, false, effectOf(step).isReversible)
 	}
-	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}, SetTags{}, UpdateRouter{}} {
+	for _, step := range []Step{UpdateNetwork{}, CreateSubnet{}, UpdateSubnet{}, SetTags{}, UpdateRouter{}, SetRoutes{Routes: toA + ", " + to6, Before: toA}} {
 		equal(t, true, effectOf(step).isReversible)
 	}
 }

@@ -48,6 +48,9 @@ func TestAPrefixLengthWithoutRoomForAGateway(t *testing.T) {
 			c := newRoutedCloud(t)
 			c.pool(t, "team", "10.20.0.0/16")
 			c.pool(t, "more", "10.21.0.0/16")
+			fresh := c.declare(pooled(byName("team"), length), func(s *samplecrdv1.NetworkSpec) { s.EnableDHCP = new(false) })
+			fresh.UID = "22222222-2222-4222-8222-222222222222"
+			equal(t, Invalid, ReasonOf(fresh.err(t)))
 			r := c.declare(pooled(byName("team"), 24), ownRouterOn(byName("public")))
 			r.synced(t)
 			pooled(byName("more"), length)(&r.Spec)
@@ -217,4 +220,97 @@ func TestALabelOfASubnetWithoutItsMarkIsRenamed(t *testing.T) {
 	noError(t, c.Observer().Relist(t.Context()))
 	r.Spec.AdditionalSubnets[0].Name = "c"
 	equal(t, before, cidrsIn(r.synced(t)))
+}
+
+// The subnet from the old pool goes first, because Neutron refuses both. So the new pool is looked at before, past the list of names.
+func TestAnotherPoolThatHasChangedSinceItWasListed(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(t *testing.T, c *routedCloud, pool string)
+		// want is the reason of the first sync, and then that of the next one.
+		want, then ErrorReason
+	}{
+		{"it is gone", func(t *testing.T, c *routedCloud, pool string) { noError(t, c.deleteByAdmin(t, "subnetpools", pool)) }, Unresolved, Unresolved},
+		{"it has another name", func(t *testing.T, c *routedCloud, pool string) {
+			put(t, c.others, "subnetpool", pool, object{"name": "old"})
+		}, Unresolved, Unresolved},
+		{"its name is another's", func(t *testing.T, c *routedCloud, pool string) {
+			put(t, c.others, "subnetpool", pool, object{"name": "old"})
+			c.pool(t, "more", "10.22.0.0/16")
+		}, Unresolved, ""},
+		{"it allows only smaller subnets", func(t *testing.T, c *routedCloud, pool string) {
+			put(t, c.others, "subnetpool", pool, object{"min_prefixlen": 26, "default_prefixlen": 26})
+		}, Invalid, Invalid},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			c.pool(t, "team", "10.20.0.0/16")
+			more := c.pool(t, "more", "10.21.0.0/16")
+			r := c.declare(pooled(byName("team"), 24))
+			r.synced(t)
+			test.change(t, c, more)
+			c.routing.mu.Lock()
+			c.routing.poolsListed = c.routing.poolsListed.Add(-maxNamesAge - 1)
+			c.routing.mu.Unlock()
+			r.Spec.SubnetPool.Name = "more"
+			observed, done, err := r.sync(t)
+			equal(t, test.want, ReasonOf(err))
+			equal(t, []string(nil), done)
+			equal(t, []string{"10.20.0.0/24"}, cidrsIn(observed))
+			equal(t, test.then, ReasonOf(r.err(t)))
+		})
+	}
+}
+
+// The Observer does not list pools, so a name that leads elsewhere is noticed when the list of pools is as old as the Observer's can be.
+// Until Neutron answers, the old list is used.
+func TestAPoolThatHasAnotherName(t *testing.T) {
+	c := newRoutedCloud(t)
+	pool := c.pool(t, "team", "10.20.0.0/16")
+	r := c.declare(pooled(byName("team"), 24))
+	r.synced(t)
+	put(t, c.others, "subnetpool", pool, object{"name": "old"})
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
+	c.ageNames()
+	c.answer(replyTo(http.MethodGet, "/networking/v2.0/subnetpools", http.StatusServiceUnavailable, ""))
+	r.synced(t)
+	c.answer(nil)
+	equal(t, Unresolved, ReasonOf(r.err(t)))
+	observed, _, _ := r.sync(t)
+	equal(t, []string{"10.20.0.0/24"}, cidrsIn(observed))
+}
+
+// An administrator sees the pools of all projects. Their names are free, so only an ID can mean one of another project.
+func TestAPoolOfAnotherProject(t *testing.T) {
+	c := newRoutedCloud(t)
+	w := *c.world
+	w.Cloud = NewCloud("admin", c.admin, owner.Cluster, c.observer.period)
+	theirs := c.pool(t, "team", "10.20.0.0/16")
+	admin := &routedCloud{world: &w, admin: c.admin}
+	r := admin.declare(pooled(byName("team"), 24))
+	equal(t, Unresolved, ReasonOf(r.err(t)))
+	post(t, c.admin, "subnetpool", object{"name": "team", "prefixes": []string{"10.21.0.0/16"}})
+	admin.ageNames()
+	equal(t, []string{"10.21.0.0/24"}, cidrsIn(r.synced(t)))
+	r.Spec.SubnetPool.NeutronReference = byIDOf(theirs)
+	equal(t, []string{"10.20.0.0/24"}, cidrsIn(r.synced(t)))
+	// One that is shared with all projects can be meant by its name, too.
+	post(t, c.admin, "subnetpool", object{"name": "all", "prefixes": []string{"10.23.0.0/16"}, "shared": true})
+	c.ageNames()
+	own := c.declare(pooled(byName("all"), 24))
+	own.UID = "22222222-2222-4222-8222-222222222222"
+	equal(t, []string{"10.23.0.0/24"}, cidrsIn(own.synced(t)))
+}
+
+// Neutron would refuse a route through a subnet that does not exist yet. That is not what the user has to look at.
+func TestRoutesWaitForThePool(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(withPooled("b", "team", 64), ownRouterOn(byName("public")), declareRoutes([]string{"fd20::7"}))
+	err := r.err(t)
+	equal(t, Unresolved, ReasonOf(err))
+	equal(t, `spec.additionalSubnets[b].subnetPool: there is no subnet pool named "team" that the credentials can see`, fmt.Sprint(err))
+	c.pool(t, "team", "fd20::/48")
+	c.ageNames()
+	r.synced(t)
+	equal(t, []string{"fd99::/64 via fd20::7"}, c.own()[0].Routes)
 }

@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -53,6 +54,8 @@ var preconditions = []precondition{
 	before(anyStep, "no floating IPs depend on the interface", (*lookahead).checkFloatingIPs),
 	before(anyStep, "the router is there, and of this project", (*lookahead).checkRouter),
 	before(anyStep, "the router still has the owner's mark", (*lookahead).checkOwnRouter),
+	before(anyStep, "the subnet pool allows the prefix length", (*lookahead).checkPrefixLength),
+	before(plannedStep, "the subnet pool is still there", (*lookahead).checkPool),
 	before(plannedStep, "Neutron accepts the new subnet", (*lookahead).checkCreation),
 	before(plannedStep, "no hidden subnet overlaps with the new one", (*lookahead).checkHidden),
 	before(plannedStep, "Neutron accepts the changed subnet", (*lookahead).checkUpdate),
@@ -237,15 +240,41 @@ func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Obser
 	return err
 }
 
+// checkPrefixLength fails with Invalid if no subnet of the Network can be from the pool.
+func (l *lookahead) checkPrefixLength(_ context.Context, s CreateSubnet, _ *Observed) error {
+	if s.Subnet.SubnetPool == nil {
+		return nil
+	}
+	return s.Subnet.SubnetPool.check()
+}
+
+// checkPool fails with Unresolved if the subnet pool is gone, or if its name now leads to another one, and with Invalid if it does not
+// allow the prefix length any more. The list of names can be old.
+func (l *lookahead) checkPool(ctx context.Context, s CreateSubnet, _ *Observed) error {
+	pool := s.Subnet.SubnetPool
+	if pool == nil {
+		return nil
+	}
+	field := fieldOf(s.Subnet.Label) + ".subnetPool"
+	_, age, err := l.routing.subnetPool(field, pool.ID)
+	if err == nil && age > maxNamesAge {
+		err = l.listNames(ctx, kindSubnetPool)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := l.resolvePool(ctx, field, pool.Spec)
+	if err == nil && now.ID != pool.ID {
+		return &Error{Op: "create subnet", Reason: Unresolved, Message: fmt.Sprintf("the name %s is that of another subnet pool now", pool), RetryAfter: maxNamesAge}
+	}
+	return cmp.Or(err, now.check())
+}
+
 // checkCreation fails with Invalid if another subnet of the network excludes the subnet, or if Neutron
 // accepts it on no network.
 func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *Observed) error {
 	if isRefused(&s.Subnet) {
-		why := fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)
-		if pool := s.Subnet.SubnetPool; pool != nil {
-			why = pool.refusal()
-		}
-		return &Error{Op: "create subnet", Reason: Invalid, Message: why}
+		return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)}
 	}
 	for _, other := range expected.Subnets {
 		if other.CIDR.Overlaps(s.Subnet.CIDR) {

@@ -10,11 +10,11 @@ import (
 )
 
 // nextForRoutes returns the step that gives the router of the Network's own its declared routes, nil if it has them, or if the
-// spec declares none. All desired subnets are attached. A port on an obsolete subnet does not hold up the routes, so they are
+// spec declares none, or if it is not known which subnet pool a subnet is from. All desired subnets are attached. A port on an obsolete subnet does not hold up the routes, so they are
 // set before that subnet goes. But a route through it is not set any more.
 func (v *View) nextForRoutes(obsolete []Subnet) Step {
 	own := v.ownRouter()
-	if own == nil || v.Router.Routes == nil || !v.Router.isResolved() {
+	if own == nil || v.Router.Routes == nil || !v.isResolved() {
 		return nil
 	}
 	routes := v.Router.Routes.that(func(route Routes) bool {

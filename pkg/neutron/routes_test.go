@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -326,4 +327,29 @@ func TestTheAnswerThatSetsRoutesIsLost(t *testing.T) {
 	r.Spec.Router = nil
 	r.synced(t)
 	equal(t, 0, len(c.own()))
+}
+
+// The routes stay if the subnet would be detached in vain: for a default gateway that the client may not restore.
+func TestRoutesStayForADefaultThatCannotBeRestored(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(ownRouterOn(byName("public")), declareRoutes([]string{"10.0.0.7"}))
+	r.synced(t)
+	id := c.own()[0].ID
+	put(t, c.others, "router", id, object{"routes": []object{}})
+	c.moveGateway(t, id, r.Status.SubnetID, "10.0.0.9")
+	put(t, c.others, "router", id, object{"routes": toA})
+	noError(t, c.Observer().Relist(t.Context()))
+	c.SetFault(func(request *http.Request) *embedded.Fault {
+		if request.Method == http.MethodPut && strings.HasPrefix(request.URL.Path, subnetsPath) {
+			return &embedded.Fault{Status: http.StatusForbidden, Type: "PolicyNotAuthorized"}
+		}
+		return nil
+	})
+	r.Spec.DNSDomain = "example.org."
+	n, _, err := r.sync(t)
+	equal(t, Forbidden, ReasonOf(err))
+	equal(t, true, strings.HasPrefix(err.Error(), "restore what the spec leaves out: gateway set to 10.0.0.1: "))
+	equal(t, "example.org.", n.DNSDomain)
+	equal(t, []string{string(toA)}, c.own()[0].Routes)
+	equal(t, id, c.attached(t, n)["10.0.0.0/24"])
 }

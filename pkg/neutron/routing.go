@@ -228,15 +228,17 @@ func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref sampl
 	return c.findNamed(ctx, field, k, ref)
 }
 
-// findNamed is resolveName, but finds an ID only if the list has it.
+// findNamed is resolveName, but finds an ID only if the list has it. The Observer does not list subnet pools, so these are listed
+// again when they are as old as its lists can be.
 func (c *Cloud) findNamed(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	failure := &Error{Op: field, Reason: Unresolved}
 	ids, listed := c.routing.find(k, ref)
+	isFound := len(ids) == 1
 	switch age := time.Since(listed); {
-	case len(ids) == 1:
+	case isFound && (k != kindSubnetPool || age <= c.observer.period):
 		return ids[0], nil
 	case age > maxNamesAge:
-		if err := c.listNames(ctx, k); err != nil {
+		if err := c.listNames(ctx, k); err != nil && !(isFound && mayStay(ctx, err, "subnet pools")) {
 			return "", err
 		}
 		ids, _ = c.routing.find(k, ref)
@@ -279,7 +281,9 @@ func (r *routing) find(k kind, ref samplecrdv1.NeutronReference) (ids []string, 
 		return ids, r.externalsListed
 	case kindSubnetPool:
 		for _, pool := range r.pools {
-			add(named{pool.ID, pool.Name})
+			if ref.ID != "" || !pool.IsForeign {
+				add(named{pool.ID, pool.Name})
+			}
 		}
 		return ids, r.poolsListed
 	default:

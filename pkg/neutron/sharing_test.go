@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
 )
 
 const policiesPath = "/networking/v2.0/rbac-policies"
@@ -50,13 +51,13 @@ func TestNextForShares(t *testing.T) {
 		{name: "a project that is there", spec: []string{"a"}, status: []string{"a"}, in: []Share{share("a"), share("x")}, projects: []string{"a"}},
 		{name: "the second of two", spec: []string{"b", "a"}, status: []string{"a", "b"}, in: []Share{share("b")}, want: ShareNetwork{"a"}, projects: []string{"a", "b"}},
 		{name: "a project less", status: []string{"a"}, in: []Share{share("a"), share("x")}, want: UnshareNetwork{share("a")}, projects: []string{"a"}},
-		{name: "another project comes first", spec: []string{"b"}, status: []string{"a"}, in: []Share{share("a")}, want: ShareNetwork{"b"}, projects: []string{"a", "b"}},
+		{name: "another project comes afterwards", spec: []string{"b"}, status: []string{"a"}, in: []Share{share("a")}, want: UnshareNetwork{share("a")}, projects: []string{"a", "b"}},
 		{name: "a project less, which is gone", status: []string{"a"}, in: []Share{share("x")}},
 		{name: "what only somebody else has shared", spec: []string{"a"}, in: []Share{share("a"), share("x")}, projects: []string{"a"}},
 		{name: "an administrator's", spec: []string{"a"}, in: []Share{hidden}, projects: []string{"a"}},
 		{name: "an administrator's, and a project less", status: []string{"a"}, in: []Share{hidden}},
 		{name: "not read", spec: []string{"b"}, status: []string{"a"}, isUnknown: true, projects: []string{"a", "b"}},
-		{name: "only observed", spec: []string{"b"}, status: []string{"a"}, in: []Share{share("a")}, want: ShareNetwork{"b"}, projects: []string{"a"}, reads: true},
+		{name: "only observed", spec: []string{"b"}, status: []string{"a"}, in: []Share{share("a")}, want: UnshareNetwork{share("a")}, projects: []string{"a"}, reads: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := wants("10.0.0.0/24", "")
@@ -86,7 +87,7 @@ func TestTheOrderOfSharing(t *testing.T) {
 		done[i] = anyID.ReplaceAllString(done[i], "ID")
 	}
 	equal(t, []string{"subnet 10.0.0.0/24 detached from router ID", "subnet 10.9.0.0/24 detached from router ID", "subnet 10.0.0.0/24 attached to router ID",
-		"network shared with project b", "network no longer shared with project a", "subnet 10.9.0.0/24 deleted", "router ID deleted"}, done)
+		"network no longer shared with project a", "network shared with project b", "subnet 10.9.0.0/24 deleted", "router ID deleted"}, done)
 	existingRouter(byName("nowhere"))(&r.Spec)
 	sharedWith("c")(&r.Spec)
 	equal(t, Unresolved, ReasonOf(r.err(t)))
@@ -156,6 +157,7 @@ func TestPortsOfAnotherProject(t *testing.T) {
 	equal(t, "end sharing with project project-2: in use by port theirs (no device)", err.Error())
 	equal(t, InUse, ReasonOf(err))
 	equal(t, []string{"a", "project-2"}, r.Status.SharedWith)
+	equal(t, InUse, ReasonOf(r.err(t)))
 	equal(t, []string(nil), c.calls(func() { equal(t, InUse, ReasonOf(r.err(t))) })) // it waits for the ports
 	steps := r.preview(t)
 	equal(t, []string{"network no longer shared with project project-2", "in use by port theirs (no device)"}, []string{steps[0].Text, steps[0].Blocked})
@@ -292,4 +294,54 @@ func TestTheDifferencesOfShares(t *testing.T) {
 	v.Observed = has(ours("s", "10.0.0.0/24", "10.0.0.1"))
 	v.Observed.Shares, v.Observed.SharesKnown = []Share{{ID: "1", ProjectID: "b"}, {ID: "2", ProjectID: "x"}}, true
 	equal(t, []string{"the network is not shared with project a, as far as the credentials can see"}, v.Differences())
+}
+
+// The ports of another project hold up nothing of the network's own, and the project is waited for.
+func TestAProjectThatStaysHoldsUpNothing(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(sharedWith("project-2"), ownRouterOn(byName("public")), withSubnet("more", "10.9.0.0/24"))
+	n := r.synced(t)
+	theirs := post(t, c.admin, "port", object{"network_id": n.ID, "project_id": "project-2", "fixed_ips": []object{{"subnet_id": r.Status.SubnetID}}})
+	sharedWith()(&r.Spec)
+	r.Spec.Router, r.Spec.AdditionalSubnets = nil, nil
+	steps := r.preview(t)
+	var blocked []string
+	for _, s := range steps {
+		if s.Blocked != "" {
+			blocked = append(blocked, s.Text)
+		}
+	}
+	equal(t, []string{"network no longer shared with project project-2"}, blocked)
+	observed, _, err := r.sync(t)
+	equal(t, InUse, ReasonOf(err))
+	equal(t, []string{"10.0.0.0/24"}, cidrsIn(observed))
+	equal(t, 0, len(c.own()))
+	equal(t, InUse, ReasonOf(r.err(t)))
+	equal(t, []string(nil), c.calls(func() { equal(t, InUse, ReasonOf(r.err(t))) }))
+	noError(t, c.deleteByAdmin(t, "ports", theirs))
+	noError(t, c.RelistPorts(t.Context()))
+	r.synced(t)
+	equal(t, []string(nil), c.projects(t, n.ID))
+}
+
+// With the quota used up, one project takes the place of another, and what comes after the shares is done.
+func TestTheQuotaOfSharesIsUsedUp(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(sharedWith("a"), withSubnet("more", "10.9.0.0/24"))
+	n := r.synced(t)
+	c.SetFault(func(request *http.Request) *embedded.Fault {
+		if request.Method == http.MethodPost && request.URL.Path == policiesPath && len(c.projects(t, n.ID)) > 0 {
+			return &embedded.Fault{Status: http.StatusConflict, Type: "OverQuota"}
+		}
+		return nil
+	})
+	sharedWith("b")(&r.Spec)
+	r.synced(t)
+	equal(t, []string{"b"}, c.projects(t, n.ID))
+	sharedWith("b", "c")(&r.Spec)
+	r.Spec.AdditionalSubnets = nil
+	observed, _, err := r.sync(t)
+	equal(t, OverQuota, ReasonOf(err))
+	equal(t, []string{"10.0.0.0/24"}, cidrsIn(observed))
+	equal(t, []string{"b", "c"}, r.Status.SharedWith)
 }

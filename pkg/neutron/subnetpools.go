@@ -21,15 +21,26 @@ type SubnetPool struct {
 	Max json.Number `json:"max_prefixlen"`
 	// Prefixes are all addresses of the pool: those that are taken, too.
 	Prefixes []netip.Prefix `json:"prefixes"`
+
+	ProjectID string `json:"project_id"`
+	Shared    bool   `json:"shared"`
+	// IsForeign means that another project has the pool for itself. Only an administrator can see it. It is found by its ID alone.
+	IsForeign bool `json:"-"`
 }
 
-var subnetPoolFields = []string{"id", "name", "ip_version", "min_prefixlen", "max_prefixlen", "prefixes"}
+var subnetPoolFields = []string{"id", "name", "ip_version", "min_prefixlen", "max_prefixlen", "prefixes", "project_id", "shared"}
 
 func (p SubnetPool) listed() (string, []string, []string) {
-	return p.ID, []string{p.Name, p.Min.String(), p.Max.String()}, nil
+	return p.ID, []string{p.Name, p.Min.String(), p.Max.String(), p.ProjectID}, nil
 }
 
 // subnetPools lists the subnet pools that the client can see: those of its project, and those that are shared with all projects.
+// An administrator sees those of all projects.
 func (c *Client) subnetPools(ctx context.Context) ([]SubnetPool, error) {
-	return list[SubnetPool](ctx, c, "subnetpools", subnetPoolFields, nil)
+	pools, err := list[SubnetPool](ctx, c, "subnetpools", subnetPoolFields, nil)
+	place, _ := c.Place()
+	for i := range pools {
+		pools[i].IsForeign = place.Project != "" && !pools[i].Shared && pools[i].ProjectID != place.Project
+	}
+	return pools, err
 }

@@ -276,8 +276,8 @@ default/web: 2 changes to take over from OLD-WEB, found by the name
 default/db: nothing to move: nothing of cluster OLD fits it
 default/web: 3 changes to take over from OLD-WEB, found by the name
   1. mark of network WEB replaced
-  2. mark of subnet WEB-SUBNET replaced
-  3. mark of router ROUTER replaced
+  2. mark of router ROUTER replaced
+  3. mark of subnet WEB-SUBNET replaced
 None of these Networks takes over what cluster OLD has in cloud embedded:
   OLD-DB: network STORE "default/store" 10.0.0.0/24
 2 Networks: 1 with changes, 1 with nothing to move`},
@@ -285,8 +285,8 @@ None of these Networks takes over what cluster OLD has in cloud embedded:
 default/db: nothing to move: nothing of cluster OLD fits it
 default/web: moved from OLD-WEB, found by the name
   1. mark of network WEB replaced
-  2. mark of subnet WEB-SUBNET replaced
-  3. mark of router ROUTER replaced
+  2. mark of router ROUTER replaced
+  3. mark of subnet WEB-SUBNET replaced
 None of these Networks takes over what cluster OLD has in cloud embedded:
   OLD-DB: network STORE "default/store" 10.0.0.0/24
 2 Networks: 1 moved, 1 with nothing to move`},
@@ -326,8 +326,8 @@ default/web: error: take over: network WEB has lost its mark, so the controller 
 		}, []call{{sure, 0, `
 default/web: moved from OLD-WEB, found by the name
   1. mark of network WEB replaced
-  2. mark of subnet WEB-SUBNET replaced
-  3. mark of router ROUTER replaced
+  2. mark of router ROUTER replaced
+  3. mark of subnet WEB-SUBNET replaced
 1 Network: 1 moved`}}},
 		{"an import that is declared as a network of its own", func(f *fixture) string {
 			f.imported(owner(oldWeb))
@@ -613,6 +613,40 @@ default/web: moved from OLD-WEB, found by an earlier move
   2. annotation samplecrd.k8s.io/moving-from removed
 1 Network: 1 moved`},
 		}},
+		{"a network of another name with a router, and Neutron refuses a change", func(f *fixture) string {
+			id := f.old("WEB", "renamed", oldWeb)
+			router, err := routers.Create(f.Context(), f.others, routers.CreateOpts{Name: "default/web", Description: owner(oldWeb).Mark()}).Extract()
+			f.must(err)
+			f.words = append(f.words, router.ID, "ROUTER")
+			f.network("web", func(n *samplecrdv1.Network) { n.Status.NetworkID = id })
+			f.atRequest(http.MethodPut, "/routers/", func() *embedded.Fault {
+				return &embedded.Fault{Status: http.StatusForbidden, Type: "PolicyNotAuthorized", Message: "it is disallowed by policy"}
+			})
+			return ""
+		}, []call{
+			{sure, 1, `
+default/web: error: not finished, run this again: update router: it is disallowed by policy
+1 Network: 1 with an error`},
+			{sure, 0, `
+default/web: moved from OLD-WEB, found by an earlier move
+  1. mark of router ROUTER replaced
+  2. mark of subnet WEB-SUBNET replaced
+  3. annotation samplecrd.k8s.io/moving-from removed
+1 Network: 1 moved`},
+		}},
+		{"routers that the client may not list can have the mark", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web")
+			f.server.SetFault(func(r *http.Request) *embedded.Fault {
+				if !strings.Contains(r.URL.Path, "/routers") || strings.HasPrefix(r.UserAgent(), "gophercloud") {
+					return nil // state lists them
+				}
+				return &embedded.Fault{Status: http.StatusForbidden, Type: "PolicyNotAuthorized", Message: "it is disallowed by policy"}
+			})
+			return ""
+		}, []call{{sure, 1, `
+default/web: error: list routers: it is disallowed by policy
+1 Network: 1 with an error`}}},
 		{"somebody else changes a subnet in Neutron: it is read again", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
 			f.network("web")

@@ -144,7 +144,7 @@ func (m *mover) observe(ctx context.Context, p pair) (*neutron.Observed, error) 
 //
 //	the old side is paused, or gone
 //	lock      the new Network gets its finalizer, and is paused
-//	moves     network, subnets, routers: each only if it is as it was observed, and the lock is there
+//	moves     network, routers, subnets: each only if it is as it was observed, and the lock is there
 //	unlock    when nothing is left
 //
 // If it is interrupted, it can be run again: what is left follows from what is observed.
@@ -198,8 +198,9 @@ func (m *mover) round(ctx context.Context, p pair, network *samplecrdv1.Network,
 	return nil
 }
 
-// lock pauses the new Network. A controller that works here creates nothing any more: it has not given the Network its finalizer, or it
-// reads the Network once more before it creates a network.
+// lock pauses the new Network. A controller that works here begins nothing any more: it has not given the Network its finalizer, or it
+// reads the Network once more before it creates a network. Only a controller that has given it the finalizer right before the lock does
+// not: if it creates a network, the next look at Neutron refuses both.
 func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		network, err = m.get(ctx, p.Network)

@@ -19,8 +19,8 @@ const (
 // the controller of the new side begins.
 var Handover = []HandoverStep{
 	{Old, Old, Old, "mark of network"},
-	{New, Old, Old, "mark of subnet"},
-	{New, New, Old, "mark of router"},
+	{New, Old, Old, "mark of router"},
+	{New, Old, New, "mark of subnet"},
 	{New, New, New, "unlock"},
 	// without a router
 	{Old, Old, "", "mark of network"},

@@ -41,7 +41,8 @@ const (
 	// credentials cannot see it.
 	ReasonNetworkNotFound = "NetworkNotFound"
 	// ReasonImportRefused is set when the controller must not take over the network of spec.import:
-	// it carries another owner's mark, it is an external network, or it belongs to another project.
+	// it carries another owner's mark, it is an external network, it belongs to another project, or
+	// it has other availability zones than the spec.
 	ReasonImportRefused = "ImportRefused"
 	// ReasonInvalidSpec is set when Neutron refused the content of the spec (400).
 	ReasonInvalidSpec = "InvalidSpec"
