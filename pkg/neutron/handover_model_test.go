@@ -32,7 +32,7 @@ const (
 type modelSky struct {
 	network, subnet, router modelMark
 	isAttached              bool
-	// hasSecond means that there is a second network or router.
+	// hasSecond means that there is a second network, subnet or router.
 	hasSecond bool
 	// isBack means that the network was moved back later. Its revisions are others then.
 	isBack bool
@@ -198,8 +198,12 @@ func (m *model) apply(s modelSky, of modelMark, r modelRequest) (after modelSky,
 		after.hasSecond = true
 		return after, true
 	case "CreateSubnet":
-		if s.subnet != noObject || s.network != of {
-			return s, false // it overlaps, or the network is not there
+		if s.network != of {
+			return s, false // the network is not there
+		}
+		if s.subnet != noObject {
+			after.hasSecond = true // a second subnet: one from a subnet pool overlaps with none
+			return after, true
 		}
 		after.subnet = of
 	case "DeleteNetwork":
@@ -397,7 +401,7 @@ func (m *model) problem(s modelState, kind, text string) {
 
 // The kinds of problems.
 const (
-	duplicates = "a second network or router"
+	duplicates = "a second network, subnet or router"
 	actsLocked = "acts under the lock"
 	actsOn     = "changes what is not its own"
 	destroys   = "deletes a network that is not its own"
