@@ -178,11 +178,20 @@ var brokenByHand = []broken{
 		"if !slices.Contains(i.SharedWith, s.Project) {", "if slices.Contains(i.SharedWith, s.Project) && false {",
 	}, "./pkg/neutron", "^TestNextForShares$"},
 	{"shares-of-others-ended", "pkg/neutron/plan.go", []string{
-		`s != nil && s.ID != "" && !slices.Contains(v.Projects, project)`, `s != nil && !slices.Contains(v.Projects, project)`,
+		`s != nil && s.ID != "" && isObsolete`, `s != nil && isObsolete`,
 	}, "./pkg/neutron", "^TestNextForShares$"},
 	{"policy-not-read-before-the-end-of-sharing", "pkg/neutron/preconditions.go", []string{
 		"share == nil || *share != s.Share", "share == nil && false",
 	}, "./pkg/neutron", "^TestAPolicyThatBecameAnothers$"},
+	{"refused-share-holds-up-the-rest", "pkg/neutron/converge.go", []string{
+		"if !isRefusal(err) && ReasonOf(err) != OverQuota {", "if true {",
+	}, "./pkg/neutron", "^TestAProjectThatStaysHoldsUpNothing$"},
+	{"old-list-of-pools-believed", "pkg/neutron/preconditions.go", []string{
+		"if err == nil && age > maxNamesAge {", "if err == nil && age < 0 {",
+	}, "./pkg/neutron", "^TestAnotherPoolThatHasChangedSinceItWasListed$"},
+	{"pools-of-other-projects-found-by-name", "pkg/neutron/routing.go", []string{
+		`if ref.ID != "" || !pool.IsForeign {`, "if true {",
+	}, "./pkg/neutron", "^TestAPoolOfAnotherProject$"},
 	{"tags-of-other-imports-ignored", "pkg/neutron/importplan.go", []string{
 		"for _, other := range ImportersOf(network.Tags) {", `for _, other := range ImportersOf("") {`,
 	}, "./pkg/neutron", "^TestWhatIsDoneAboutAnImport$"},
