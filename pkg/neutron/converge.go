@@ -69,7 +69,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 		return v, nil, err
 	}
 	isRouted := v.isRouted(v.Observed)
-	// A name that is not found holds up only the steps for the router, or for the subnet from that pool. The first step of a new Network
+	// A name that is not found holds up only the steps for the router, or for the subnet from that pool and the routes. The first step of a new Network
 	// must follow the write of its finalizer at once, so names are resolved after it.
 	// A default that cannot be restored holds up nothing that the spec declares, and another project holds up nothing else.
 	var unresolved, unshared, unrestored error
@@ -81,7 +81,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 		}
 		step := v.Next()
 		if step == nil {
-			if ReasonOf(unshared) != InUse { // that one waits
+			if unshared == nil { // it can wait for the ports of another project
 				c.waits.drop(v.Owner.UID)
 			}
 			return v, done, cmp.Or(v.CheckImport(), unresolved, unshared, unrestored, v.checkAddresses(), v.checkAdminState())
@@ -115,7 +115,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 		}
 		if isOutdated(plan[failing], err) && !reread {
 			// Read once more, and plan again if that shows something new.
-			reread, isForeseen = true, false
+			reread, isForeseen, isResolved = true, false, false
 			fresh, readErr := c.readNeutron(ctx, v.Identity, isRouted)
 			if readErr != nil {
 				return v, done, readErr

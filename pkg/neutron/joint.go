@@ -30,6 +30,9 @@ func (v View) planFrom(step Step) (plan []Step, isWhole bool) {
 // only the first one, if nothing is in danger before what the spec declares is there. So a port in a subnet that is
 // no longer declared does not prevent a repair.
 func joint(plan []Step) []Step {
+	if effectOf(plan[0]).isApart {
+		return plan[:1]
+	}
 	all := append(plan[:1:1], slices.DeleteFunc(slices.Clone(plan[1:]), func(s Step) bool { return effectOf(s).isApart })...)
 	declared := len(all)
 	for declared > 0 && effectOf(all[declared-1]).isRelease {

@@ -31,7 +31,7 @@ type View struct {
 func (v *View) Next() Step {
 	step, hasDuplicates := v.freeing(v.Observed, v.next()), len(v.Observed.Duplicates) > 0
 	effect := effectOf(step)
-	waits := effect.takesAway && !v.isResolved() || effect.isApart && hasDuplicates
+	waits := effect.takesAway && !v.isResolved() || effect.isApart && effect.isRelease && hasDuplicates
 	if step != nil && !waits {
 		return step
 	}

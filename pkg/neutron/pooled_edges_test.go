@@ -229,18 +229,19 @@ func TestAnotherPoolThatHasChangedSinceItWasListed(t *testing.T) {
 		change func(t *testing.T, c *routedCloud, pool string)
 		// want is the reason of the first sync, and then that of the next one.
 		want, then ErrorReason
+		cidr       string
 	}{
-		{"it is gone", func(t *testing.T, c *routedCloud, pool string) { noError(t, c.deleteByAdmin(t, "subnetpools", pool)) }, Unresolved, Unresolved},
+		{"it is gone", func(t *testing.T, c *routedCloud, pool string) { noError(t, c.deleteByAdmin(t, "subnetpools", pool)) }, Unresolved, Unresolved, "10.20.0.0/24"},
 		{"it has another name", func(t *testing.T, c *routedCloud, pool string) {
 			put(t, c.others, "subnetpool", pool, object{"name": "old"})
-		}, Unresolved, Unresolved},
+		}, Unresolved, Unresolved, "10.20.0.0/24"},
 		{"its name is another's", func(t *testing.T, c *routedCloud, pool string) {
 			put(t, c.others, "subnetpool", pool, object{"name": "old"})
 			c.pool(t, "more", "10.22.0.0/16")
-		}, Unresolved, ""},
+		}, "", "", "10.22.0.0/24"},
 		{"it allows only smaller subnets", func(t *testing.T, c *routedCloud, pool string) {
 			put(t, c.others, "subnetpool", pool, object{"min_prefixlen": 26, "default_prefixlen": 26})
-		}, Invalid, Invalid},
+		}, Invalid, Invalid, "10.20.0.0/24"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newRoutedCloud(t)
@@ -255,15 +256,15 @@ func TestAnotherPoolThatHasChangedSinceItWasListed(t *testing.T) {
 			r.Spec.SubnetPool.Name = "more"
 			observed, done, err := r.sync(t)
 			equal(t, test.want, ReasonOf(err))
-			equal(t, []string(nil), done)
-			equal(t, []string{"10.20.0.0/24"}, cidrsIn(observed))
+			equal(t, test.want != "", len(done) == 0)
+			equal(t, []string{test.cidr}, cidrsIn(observed))
 			equal(t, test.then, ReasonOf(r.err(t)))
 		})
 	}
 }
 
-// The Observer does not list pools, so a name that leads elsewhere is noticed when the list of pools is as old as the Observer's can be.
-// Until Neutron answers, the old list is used.
+// The Observer does not list pools, so the first sync after its period notices that a name leads elsewhere. Until Neutron answers, the
+// old list is used.
 func TestAPoolThatHasAnotherName(t *testing.T) {
 	c := newRoutedCloud(t)
 	pool := c.pool(t, "team", "10.20.0.0/16")
@@ -273,8 +274,10 @@ func TestAPoolThatHasAnotherName(t *testing.T) {
 	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
 	c.ageNames()
 	c.answer(replyTo(http.MethodGet, "/networking/v2.0/subnetpools", http.StatusServiceUnavailable, ""))
-	r.synced(t)
+	equal(t, []string{"GET subnetpools"}, c.calls(func() { r.synced(t) }))
+	equal(t, []string(nil), c.calls(func() { r.synced(t) }))
 	c.answer(nil)
+	c.ageNames()
 	equal(t, Unresolved, ReasonOf(r.err(t)))
 	observed, _, _ := r.sync(t)
 	equal(t, []string{"10.20.0.0/24"}, cidrsIn(observed))
@@ -313,4 +316,18 @@ func TestRoutesWaitForThePool(t *testing.T) {
 	c.ageNames()
 	r.synced(t)
 	equal(t, []string{"fd99::/64 via fd20::7"}, c.own()[0].Routes)
+}
+
+// An administrator renames the pool of a subnet that is there. The routes through the others do not wait for that.
+func TestRoutesDoNotWaitForThePoolOfASubnetThatIsThere(t *testing.T) {
+	c := newRoutedCloud(t)
+	pool := c.pool(t, "team", "fd20::/48")
+	r := c.declare(withPooled("b", "team", 64), ownRouterOn(byName("public")), declareRoutes([]string{"10.0.0.7"}))
+	r.synced(t)
+	put(t, c.others, "subnetpool", pool, object{"name": "old"})
+	put(t, c.others, "router", c.own()[0].ID, object{"routes": []object{}})
+	noError(t, c.Observer().Relist(t.Context()))
+	c.ageNames()
+	equal(t, Unresolved, ReasonOf(r.err(t)))
+	equal(t, []string{string(toA)}, c.own()[0].Routes)
 }

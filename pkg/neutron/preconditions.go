@@ -158,7 +158,8 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Observed) er
 	return nil
 }
 
-// checkZones fails with Invalid if the network has other availability zones than declared. Only an imported one can.
+// checkZones fails with Invalid if the network has other availability zones than declared. Only an imported one can, if its spec was
+// stored under a CustomResourceDefinition that let them change.
 func (l *lookahead) checkZones(_ context.Context, s UpdateNetwork, _ *Observed) error {
 	for _, c := range s.Changes {
 		if c.Role == roleZones {
@@ -248,7 +249,7 @@ func (l *lookahead) checkPrefixLength(_ context.Context, s CreateSubnet, _ *Obse
 	return s.Subnet.SubnetPool.check()
 }
 
-// checkPool fails with Unresolved if the subnet pool is gone, or if its name now leads to another one, and with Invalid if it does not
+// checkPool fails with Unresolved if the subnet pool is gone, with Stale if its name now leads to another one, and with Invalid if it does not
 // allow the prefix length any more. The list of names can be old.
 func (l *lookahead) checkPool(ctx context.Context, s CreateSubnet, _ *Observed) error {
 	pool := s.Subnet.SubnetPool
@@ -265,7 +266,7 @@ func (l *lookahead) checkPool(ctx context.Context, s CreateSubnet, _ *Observed) 
 	}
 	now, err := l.resolvePool(ctx, field, pool.Spec)
 	if err == nil && now.ID != pool.ID {
-		return &Error{Op: "create subnet", Reason: Unresolved, Message: fmt.Sprintf("the name %s is that of another subnet pool now", pool), RetryAfter: maxNamesAge}
+		return &Error{Op: "create subnet", Reason: Stale, Message: fmt.Sprintf("the name %s is that of another subnet pool now", pool)}
 	}
 	return cmp.Or(err, now.check())
 }

@@ -69,13 +69,19 @@ func (c *Cloud) PreviewRemoval(ctx context.Context, identity Identity, retain bo
 	return steps, err
 }
 
-// foretell returns the steps that Converge would take, and then those that it would leave out because they
-// restore what the spec does not declare and are known to fail.
+// foretell returns the steps that Converge would take, and then those that it would leave out because they are known to fail: they are
+// about another project, or restore what the spec does not declare.
 func (c *Cloud) foretell(ctx context.Context, v View) ([]PlannedStep, error) {
 	var left []PlannedStep
 	for {
 		plan := v.Plan()
 		steps, failing, obstacle, err := c.checkPlanned(ctx, v.Identity, v.Observed, plan)
+		if obstacle != nil {
+			if project := refusedProject(plan[failing], obstacle); project != "" {
+				left, v.LeftOut = append(left, steps[failing]), append(v.LeftOut, project)
+				continue
+			}
+		}
 		if err != nil || !isRefusal(obstacle) {
 			return append(steps, left...), err
 		}

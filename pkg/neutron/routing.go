@@ -32,8 +32,9 @@ type routing struct {
 	routers   []Router
 	externals []named
 	pools     []SubnetPool
-	// routersListed, externalsListed and poolsListed are when they were listed.
-	routersListed, externalsListed, poolsListed time.Time
+	// routersListed, externalsListed and poolsListed are when they were listed. poolsDue is when the pools are listed again, even if
+	// all names are found.
+	routersListed, externalsListed, poolsListed, poolsDue time.Time
 }
 
 // kind is the kind of an object that a spec can name, in the words of messages.
@@ -140,6 +141,17 @@ func (r *routing) storePools(pools []SubnetPool) {
 	r.pools, r.poolsListed = pools, time.Now()
 }
 
+// arePoolsDue reports whether the pools must be listed again, once in each period: a list that fails is not repeated before the next one.
+func (r *routing) arePoolsDue(period time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	isDue := time.Now().After(r.poolsDue) && time.Since(r.poolsListed) > period
+	if isDue {
+		r.poolsDue = time.Now().Add(period)
+	}
+	return isDue
+}
+
 // resolve returns the view with the IDs of what the spec names: subnet pools, and the router or its external network. It fails with
 // Unresolved if nothing has a name, or if several have it; then the ID is "". It makes no request if the lists have the names.
 func (c *Cloud) resolve(ctx context.Context, v View) (View, error) {
@@ -228,14 +240,14 @@ func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref sampl
 	return c.findNamed(ctx, field, k, ref)
 }
 
-// findNamed is resolveName, but finds an ID only if the list has it. The Observer does not list subnet pools, so these are listed
-// again when they are as old as its lists can be.
+// findNamed is resolveName, but finds an ID only if the list has it. The Observer does not list subnet pools, so the first sync that
+// needs them lists them again when they are as old as its lists can be.
 func (c *Cloud) findNamed(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	failure := &Error{Op: field, Reason: Unresolved}
 	ids, listed := c.routing.find(k, ref)
 	isFound := len(ids) == 1
 	switch age := time.Since(listed); {
-	case isFound && (k != kindSubnetPool || age <= c.observer.period):
+	case isFound && !(k == kindSubnetPool && c.routing.arePoolsDue(c.observer.period)):
 		return ids[0], nil
 	case age > maxNamesAge:
 		if err := c.listNames(ctx, k); err != nil && !(isFound && mayStay(ctx, err, "subnet pools")) {

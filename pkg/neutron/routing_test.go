@@ -65,7 +65,7 @@ func newRoutedCloudWith(t *testing.T, distributed bool) *routedCloud {
 func (c *routedCloud) ageNames() {
 	c.routing.mu.Lock()
 	defer c.routing.mu.Unlock()
-	c.routing.externalsListed, c.routing.routersListed, c.routing.poolsListed = time.Time{}, time.Time{}, time.Time{}
+	c.routing.externalsListed, c.routing.routersListed, c.routing.poolsListed, c.routing.poolsDue = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
 // post creates an object as another client, and returns its ID.

@@ -6,7 +6,10 @@ package neutron
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -157,7 +160,6 @@ func TestPortsOfAnotherProject(t *testing.T) {
 	equal(t, "end sharing with project project-2: in use by port theirs (no device)", err.Error())
 	equal(t, InUse, ReasonOf(err))
 	equal(t, []string{"a", "project-2"}, r.Status.SharedWith)
-	equal(t, InUse, ReasonOf(r.err(t)))
 	equal(t, []string(nil), c.calls(func() { equal(t, InUse, ReasonOf(r.err(t))) })) // it waits for the ports
 	steps := r.preview(t)
 	equal(t, []string{"network no longer shared with project project-2", "in use by port theirs (no device)"}, []string{steps[0].Text, steps[0].Blocked})
@@ -296,32 +298,104 @@ func TestTheDifferencesOfShares(t *testing.T) {
 	equal(t, []string{"the network is not shared with project a, as far as the credentials can see"}, v.Differences())
 }
 
-// The ports of another project hold up nothing of the network's own, and the project is waited for.
+// What holds up the sharing holds up nothing of the network's own, and the other way round. In the preview too.
 func TestAProjectThatStaysHoldsUpNothing(t *testing.T) {
-	c := newRoutedCloud(t)
-	r := c.declare(sharedWith("project-2"), ownRouterOn(byName("public")), withSubnet("more", "10.9.0.0/24"))
-	n := r.synced(t)
-	theirs := post(t, c.admin, "port", object{"network_id": n.ID, "project_id": "project-2", "fixed_ips": []object{{"subnet_id": r.Status.SubnetID}}})
-	sharedWith()(&r.Spec)
-	r.Spec.Router, r.Spec.AdditionalSubnets = nil, nil
-	steps := r.preview(t)
-	var blocked []string
-	for _, s := range steps {
-		if s.Blocked != "" {
-			blocked = append(blocked, s.Text)
-		}
+	unshared, gone := "network no longer shared with project project-2", "subnet 10.9.0.0/24 deleted"
+	for _, test := range []struct {
+		name string
+		// theirs: project-2 has a port. ours: the Network's own project has one in the subnet that goes last.
+		theirs, ours bool
+		edit         edit
+		blocked      []string
+		projects     []string
+		cidrs        []string
+		routers      int
+	}{
+		{"a subnet and the router go", true, false, func(s *samplecrdv1.NetworkSpec) { sharedWith()(s); s.AdditionalSubnets, s.Router = nil, nil },
+			[]string{unshared}, []string{"project-2"}, []string{"10.0.0.0/24"}, 0},
+		{"a subnet that goes has a port", false, true, func(s *samplecrdv1.NetworkSpec) { sharedWith("b")(s); s.AdditionalSubnets = nil },
+			[]string{gone}, []string{"b"}, []string{"10.0.0.0/24", "10.8.0.0/24", "10.9.0.0/24"}, 1},
+		{"both", true, true, func(s *samplecrdv1.NetworkSpec) { sharedWith("b")(s); s.AdditionalSubnets = nil },
+			[]string{unshared, gone}, []string{"b", "project-2"}, []string{"10.0.0.0/24", "10.8.0.0/24", "10.9.0.0/24"}, 1},
+		{"another CIDR, and a project that Neutron refuses", false, false, func(s *samplecrdv1.NetworkSpec) { sharedWith("project-1", "project-2")(s); s.CIDR = "10.7.0.0/24" },
+			[]string{"network shared with project project-1"}, []string{"project-2"}, []string{"10.7.0.0/24", "10.8.0.0/24", "10.9.0.0/24"}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(sharedWith("project-2"), ownRouterOn(byName("public")), withSubnet("more", "10.8.0.0/24"), withSubnet("last", "10.9.0.0/24"))
+			n := r.synced(t)
+			var ports []string
+			if test.theirs {
+				ports = append(ports, post(t, c.admin, "port", object{"network_id": n.ID, "project_id": "project-2", "fixed_ips": []object{{"subnet_id": r.Status.SubnetID}}}))
+			}
+			if test.ours {
+				ports = append(ports, post(t, c.others, "port", object{"network_id": n.ID, "fixed_ips": []object{{"subnet_id": r.Status.Subnets[2].ID}}}))
+			}
+			test.edit(&r.Spec)
+			var blocked []string
+			for _, s := range r.preview(t) {
+				if s.Blocked != "" {
+					blocked = append(blocked, s.Text)
+				}
+			}
+			slices.Sort(blocked)
+			for i := range blocked { // what holds up a subnet holds up the first step towards its end
+				if strings.HasPrefix(blocked[i], "subnet ") {
+					blocked[i] = gone
+				}
+			}
+			equal(t, test.blocked, blocked)
+			observed, _, err := r.sync(t)
+			equal(t, true, isRefusal(err))
+			equal(t, test.cidrs, slices.Sorted(slices.Values(cidrsIn(observed))))
+			equal(t, test.projects, c.projects(t, n.ID))
+			equal(t, test.routers, len(c.own()))
+			if test.theirs && !test.ours { // which of its own subnets goes first is not known
+				equal(t, []string(nil), c.calls(func() { equal(t, InUse, ReasonOf(r.err(t))) }))
+			}
+			if len(ports) == 0 {
+				return
+			}
+			for _, port := range ports {
+				noError(t, c.deleteByAdmin(t, "ports", port))
+			}
+			c.told = nil
+			noError(t, c.RelistPorts(t.Context()))
+			equal(t, []types.UID{owner.UID}, c.told)
+			r.synced(t)
+		})
 	}
-	equal(t, []string{"network no longer shared with project project-2"}, blocked)
-	observed, _, err := r.sync(t)
-	equal(t, InUse, ReasonOf(err))
-	equal(t, []string{"10.0.0.0/24"}, cidrsIn(observed))
-	equal(t, 0, len(c.own()))
+}
+
+// The ports of each project are waited for.
+func TestTwoProjectsThatStay(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare(sharedWith("project-2", "project-3"))
+	n := r.synced(t)
+	post(t, c.admin, "port", object{"network_id": n.ID, "project_id": "project-2"})
+	second := post(t, c.admin, "port", object{"network_id": n.ID, "project_id": "project-3"})
+	sharedWith()(&r.Spec)
 	equal(t, InUse, ReasonOf(r.err(t)))
 	equal(t, []string(nil), c.calls(func() { equal(t, InUse, ReasonOf(r.err(t))) }))
-	noError(t, c.deleteByAdmin(t, "ports", theirs))
+	noError(t, c.deleteByAdmin(t, "ports", second))
+	c.told = nil
 	noError(t, c.RelistPorts(t.Context()))
-	r.synced(t)
-	equal(t, []string(nil), c.projects(t, n.ID))
+	equal(t, 1, len(c.told))
+	equal(t, InUse, ReasonOf(r.err(t)))
+	equal(t, []string{"project-2"}, c.projects(t, n.ID))
+}
+
+// A duplicate with a port does not go, and holds up no new project.
+func TestADuplicateDoesNotHoldUpAShare(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare()
+	n := r.synced(t)
+	other := post(t, c.others, "network", object{"name": "default/web", "description": owner.Mark()})
+	post(t, c.others, "port", object{"network_id": other})
+	noError(t, c.Observer().Relist(t.Context()))
+	sharedWith("a")(&r.Spec)
+	equal(t, InUse, ReasonOf(r.err(t)))
+	equal(t, []string{"a"}, c.projects(t, n.ID))
 }
 
 // With the quota used up, one project takes the place of another, and what comes after the shares is done.

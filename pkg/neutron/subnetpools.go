@@ -38,9 +38,9 @@ func (p SubnetPool) listed() (string, []string, []string) {
 // An administrator sees those of all projects.
 func (c *Client) subnetPools(ctx context.Context) ([]SubnetPool, error) {
 	pools, err := list[SubnetPool](ctx, c, "subnetpools", subnetPoolFields, nil)
-	place, _ := c.Place()
+	place, ok := c.Place() // without a session, no pool is foreign
 	for i := range pools {
-		pools[i].IsForeign = place.Project != "" && !pools[i].Shared && pools[i].ProjectID != place.Project
+		pools[i].IsForeign = ok && !pools[i].Shared && pools[i].ProjectID != place.Project
 	}
 	return pools, err
 }

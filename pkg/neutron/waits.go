@@ -6,6 +6,7 @@ package neutron
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,11 +29,18 @@ const (
 // such an owner makes no request. The zero value has none. Its methods may be called
 // concurrently.
 type waits struct {
-	mu      sync.Mutex
-	byOwner map[types.UID]*portWait
+	mu  sync.Mutex
+	all map[waitKey]*portWait
 }
 
-// portWait is what one owner waits for.
+// waitKey is the key of a wait. An owner can wait for the ports of several projects, and for those of all before a step of its own.
+type waitKey struct {
+	owner types.UID
+	// project is that of the blockers.
+	project string
+}
+
+// portWait is what an owner waits for before one step.
 type portWait struct {
 	blockers
 	// message names the ports.
@@ -45,30 +53,30 @@ type portWait struct {
 func (w *waits) add(owner types.UID, b blockers, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byOwner == nil {
-		w.byOwner = map[types.UID]*portWait{}
+	if w.all == nil {
+		w.all = map[waitKey]*portWait{}
 	}
-	w.byOwner[owner] = &portWait{blockers: b, message: message, listed: time.Now(), synced: time.Now()}
+	w.all[waitKey{owner, b.project}] = &portWait{blockers: b, message: message, listed: time.Now(), synced: time.Now()}
 }
 
-// drop ends the wait of the owner.
+// drop ends the waits of the owner.
 func (w *waits) drop(owner types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.byOwner, owner)
+	maps.DeleteFunc(w.all, func(key waitKey, _ *portWait) bool { return key.owner == owner })
 }
 
 // check returns an InUse error if the owner waits before a step that the same ports prevent. A wait before
-// another step is dropped: the Network now wants something else.
+// another step is dropped: the Network now wants something else. A wait for one project stays while the Network's own steps go on.
 func (w *waits) check(owner types.UID, b blockers) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	waiting := w.byOwner[owner]
+	waiting := w.all[waitKey{owner, b.project}]
 	if waiting == nil {
 		return nil
 	}
 	if !waiting.equal(b) || time.Since(waiting.listed) > maxWaitAge {
-		delete(w.byOwner, owner)
+		delete(w.all, waitKey{owner, b.project})
 		return nil
 	}
 	waiting.synced = time.Now()
@@ -80,11 +88,8 @@ func (w *waits) check(owner types.UID, b blockers) error {
 func (w *waits) networks() (ids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for owner, waiting := range w.byOwner {
-		if time.Since(waiting.synced) > maxWaitAge {
-			delete(w.byOwner, owner)
-			continue
-		}
+	maps.DeleteFunc(w.all, func(_ waitKey, waiting *portWait) bool { return time.Since(waiting.synced) > maxWaitAge })
+	for _, waiting := range w.all {
 		ids = append(ids, waiting.network)
 	}
 	slices.Sort(ids)
@@ -100,17 +105,17 @@ func (w *waits) update(began time.Time, networks []string, ports []Port) (change
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for owner, waiting := range w.byOwner {
+	for key, waiting := range w.all {
 		// A newer list, by a sync, must not be undone.
 		if !slices.Contains(networks, waiting.network) || waiting.listed.After(began) {
 			continue
 		}
 		message := waiting.blocking(onNetwork[waiting.network])
 		if message == "" {
-			delete(w.byOwner, owner)
+			delete(w.all, key)
 		}
-		if message != waiting.message {
-			changed = append(changed, owner)
+		if message != waiting.message && !slices.Contains(changed, key.owner) {
+			changed = append(changed, key.owner)
 		}
 		waiting.message, waiting.listed = message, time.Now()
 	}

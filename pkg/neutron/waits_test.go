@@ -27,8 +27,8 @@ func (w *waits) waitingUIDs() []types.UID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var uids []types.UID
-	for uid := range w.byOwner {
-		uids = append(uids, uid)
+	for key := range w.all {
+		uids = append(uids, key.owner)
 	}
 	slices.Sort(uids)
 	return uids

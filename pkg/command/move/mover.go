@@ -199,8 +199,8 @@ func (m *mover) round(ctx context.Context, p pair, network *samplecrdv1.Network,
 }
 
 // lock pauses the new Network. A controller that works here begins nothing any more: it has not given the Network its finalizer, or it
-// reads the Network once more before it creates a network. Only a controller that has given it the finalizer right before the lock does
-// not: if it creates a network, the next look at Neutron refuses both.
+// reads the Network once more before it creates a network. A controller that has given it the finalizer right before the lock does not
+// read it again. If that creates a second network, the next look at Neutron finds two, and the move fails.
 func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		network, err = m.get(ctx, p.Network)
