@@ -69,8 +69,8 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 		return v, nil, err
 	}
 	isRouted := v.isRouted(v.Observed)
-	// A name that is not found holds up only the steps for the router, or for the subnet from that pool and the routes. The first step of a new Network
-	// must follow the write of its finalizer at once, so names are resolved after it.
+	// A name that is not found holds up only the steps for the router, or for the subnet from that pool and the routes. The first step of
+	// a new Network must follow the write of its finalizer at once, so names are resolved after it.
 	// A default that cannot be restored holds up nothing that the spec declares, and another project holds up nothing else.
 	var unresolved, unshared, unrestored error
 	isResolved, reread, isForeseen := false, false, false

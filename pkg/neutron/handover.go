@@ -48,8 +48,8 @@ func (m Move) String() string {
 //
 // The network is the first of what the controller has created. From then on, the old side cannot delete it, and the new side, which
 // does nothing until the end, owns it. In the other order, the old side could delete the network with subnets that are the new
-// side's already. The subnets are the last: their marks tell whose network it was, if the annotations are lost. An imported network has both tags for a while: then both sides refuse to change it. Without any tag, every
-// Network could take it.
+// side's already. The subnets are the last: their marks tell whose network it was, if the annotations are lost. An imported network has
+// both tags for a while: then both sides refuse to change it. Without any tag, every Network could take it.
 func (h Handover) Moves(observed *Observed) (moves []Move) {
 	if h.From.marks(observed.Description) {
 		moves = append(moves, Move{MoveNetwork, observed.ID})

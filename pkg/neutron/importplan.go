@@ -29,7 +29,8 @@ func (v *View) CheckImport() error {
 	}
 	for _, c := range v.networkChanges() {
 		if c.Role == roleZones {
-			return &Error{Op: opImport, Reason: ImportRefused, Message: fmt.Sprintf("network %s has other availability zones: %s: Neutron cannot change them", v.Import, difference(c.Label, c.Before, c.Value))}
+			why := difference(c.Label, c.Before, c.Value)
+			return &Error{Op: opImport, Reason: ImportRefused, Message: fmt.Sprintf("network %s has other availability zones: %s: Neutron cannot change them", v.Import, why)}
 		}
 	}
 	return nil

@@ -249,8 +249,8 @@ func (l *lookahead) checkPrefixLength(_ context.Context, s CreateSubnet, _ *Obse
 	return s.Subnet.SubnetPool.check()
 }
 
-// checkPool fails with Unresolved if the subnet pool is gone, with Stale if its name now leads to another one, and with Invalid if it does not
-// allow the prefix length any more. The list of names can be old.
+// checkPool fails with Unresolved if the subnet pool is gone, with Stale if its name now leads to another one, and with Invalid if it
+// does not allow the prefix length any more. The list of names can be old.
 func (l *lookahead) checkPool(ctx context.Context, s CreateSubnet, _ *Observed) error {
 	pool := s.Subnet.SubnetPool
 	if pool == nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // nextForRoutes returns the step that gives the router of the Network's own its declared routes, nil if it has them, or if the
-// spec declares none, or if a subnet is missing whose subnet pool is not known. All desired subnets are attached. A port on an obsolete subnet does not hold up the routes, so they are
-// set before that subnet goes. But a route through it is not set any more.
+// spec declares none, or if a subnet is missing whose subnet pool is not known. All other desired subnets are attached. A port on an
+// obsolete subnet does not hold up the routes, so they are set before that subnet goes. But a route through it is not set any more.
 func (v *View) nextForRoutes(obsolete []Subnet) Step {
 	own := v.ownRouter()
 	isMissing := func(s DesiredSubnet) bool { return s.isUnresolved() && v.findSubnet(&s) == nil }

@@ -22,6 +22,7 @@ type SubnetPool struct {
 	// Prefixes are all addresses of the pool: those that are taken, too.
 	Prefixes []netip.Prefix `json:"prefixes"`
 
+	// ProjectID is the ID of the project that the pool belongs to. Shared means that other projects can use it.
 	ProjectID string `json:"project_id"`
 	Shared    bool   `json:"shared"`
 	// IsForeign means that another project has the pool for itself. Only an administrator can see it. It is found by its ID alone.
