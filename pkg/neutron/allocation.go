@@ -46,18 +46,15 @@ func (p *DesiredSubnetPool) refusal() string {
 	if len(p.Prefixes) > 0 && !slices.ContainsFunc(p.Prefixes, isLargeEnough) {
 		return fmt.Sprintf("no prefix of subnet pool %s is as large as /%d", p, length)
 	}
-	if most := map[int]int64{4: 30, 6: 126}[p.Version]; most > 0 && length > most {
-		return fmt.Sprintf("a /%d has no room for the addresses of a gateway and of a DHCP server", length)
-	}
-	return ""
+	return p.lacksRoom()
 }
 
-// check fails with Invalid if no subnet of the Network can be from the pool.
-func (p *DesiredSubnetPool) check() error {
-	if why := p.refusal(); why != "" {
-		return &Error{Op: "create subnet", Reason: Invalid, Message: why}
+// lacksRoom returns why the prefix length is too long for a subnet of any pool; "" if it is not.
+func (p *DesiredSubnetPool) lacksRoom() string {
+	if most := map[int]int32{4: 30, 6: 126}[p.Version]; most > 0 && p.Spec.PrefixLength > most {
+		return fmt.Sprintf("a /%d has no room for the addresses of a gateway and of a DHCP server", p.Spec.PrefixLength)
 	}
-	return nil
+	return ""
 }
 
 // isUnresolved reports whether the subnet is from a pool that is not known yet, or not found.

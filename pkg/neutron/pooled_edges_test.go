@@ -186,6 +186,16 @@ func TestAPoolThatAllowsLongerPrefixesNow(t *testing.T) {
 	equal(t, []string{"10.20.1.0/28"}, cidrsIn(r.synced(t)))
 }
 
+// All prefixes of the pool are smaller than the block. Somebody can add one, so a new Network waits, as for a free block.
+func TestAPoolOfSmallPrefixes(t *testing.T) {
+	c := newRoutedCloud(t)
+	pool := post(t, c.others, "subnetpool", object{"name": "small", "prefixes": []string{"10.20.0.0/26"}, "min_prefixlen": 24, "default_prefixlen": 24})
+	r := c.declare(pooled(byName("small"), 24))
+	equal(t, PoolEmpty, ReasonOf(r.err(t)))
+	put(t, c.others, "subnetpool", pool, object{"prefixes": []string{"10.20.0.0/26", "10.21.0.0/24"}})
+	equal(t, []string{"10.21.0.0/24"}, cidrsIn(r.synced(t)))
+}
+
 // An administrator's subnet, which the project does not see, is from the old pool. Neutron takes none from elsewhere beside it.
 func TestAHiddenSubnetFromTheOldPool(t *testing.T) {
 	for name, change := range map[string]edit{

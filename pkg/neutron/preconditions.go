@@ -54,8 +54,8 @@ var preconditions = []precondition{
 	before(anyStep, "no floating IPs depend on the interface", (*lookahead).checkFloatingIPs),
 	before(anyStep, "the router is there, and of this project", (*lookahead).checkRouter),
 	before(anyStep, "the router still has the owner's mark", (*lookahead).checkOwnRouter),
-	before(anyStep, "the subnet pool allows the prefix length", (*lookahead).checkPrefixLength),
-	before(plannedStep, "the subnet pool is still there", (*lookahead).checkPool),
+	before(anyStep, "the subnet has room for a gateway and a DHCP server", (*lookahead).checkRoom),
+	before(plannedStep, "the subnet pool is there, and allows the prefix length", (*lookahead).checkPool),
 	before(plannedStep, "Neutron accepts the new subnet", (*lookahead).checkCreation),
 	before(plannedStep, "no hidden subnet overlaps with the new one", (*lookahead).checkHidden),
 	before(plannedStep, "Neutron accepts the changed subnet", (*lookahead).checkUpdate),
@@ -241,12 +241,20 @@ func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Obser
 	return err
 }
 
-// checkPrefixLength fails with Invalid if no subnet of the Network can be from the pool.
-func (l *lookahead) checkPrefixLength(_ context.Context, s CreateSubnet, _ *Observed) error {
+// checkRoom fails with Invalid if the prefix length is too long for a subnet of any pool. Neutron accepts some of these.
+func (l *lookahead) checkRoom(_ context.Context, s CreateSubnet, _ *Observed) error {
 	if s.Subnet.SubnetPool == nil {
 		return nil
 	}
-	return s.Subnet.SubnetPool.check()
+	return invalidSubnet(s.Subnet.SubnetPool.lacksRoom())
+}
+
+// invalidSubnet returns the error for a subnet that cannot be created; nil if there is no reason.
+func invalidSubnet(why string) error {
+	if why == "" {
+		return nil
+	}
+	return &Error{Op: "create subnet", Reason: Invalid, Message: why}
 }
 
 // checkPool fails with Unresolved if the subnet pool is gone, with Stale if its name now leads to another one, and with Invalid if it
@@ -268,14 +276,14 @@ func (l *lookahead) checkPool(ctx context.Context, s CreateSubnet, _ *Observed) 
 	if err == nil && now.ID != pool.ID {
 		return &Error{Op: "create subnet", Reason: Stale, Message: fmt.Sprintf("the name %s is that of another subnet pool now", pool)}
 	}
-	return cmp.Or(err, now.check())
+	return cmp.Or(err, invalidSubnet(now.refusal()))
 }
 
 // checkCreation fails with Invalid if another subnet of the network excludes the subnet, or if Neutron
 // accepts it on no network.
 func (l *lookahead) checkCreation(_ context.Context, s CreateSubnet, expected *Observed) error {
-	if isRefused(&s.Subnet) {
-		return &Error{Op: "create subnet", Reason: Invalid, Message: fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR)}
+	if s.Subnet.SubnetPool == nil && isRefused(&s.Subnet) {
+		return invalidSubnet(fmt.Sprintf("Neutron does not accept %s with this gateway, these allocation pools and DHCP", s.Subnet.CIDR))
 	}
 	for _, other := range expected.Subnets {
 		if other.CIDR.Overlaps(s.Subnet.CIDR) {
