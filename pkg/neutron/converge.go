@@ -73,6 +73,13 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 	// a new Network must follow the write of its finalizer at once, so names are resolved after it.
 	// A default that cannot be restored holds up nothing that the spec declares, and another project holds up nothing else.
 	var unresolved, unshared, unrestored error
+	leaveOut := func(step Step, err error) bool {
+		project := refusedProject(step, err)
+		if project != "" {
+			v.LeftOut, unshared = append(v.LeftOut, project), cmp.Or(unshared, err)
+		}
+		return project != ""
+	}
 	isResolved, reread, isForeseen := false, false, false
 	for {
 		if !isResolved && v.Observed.Exists() {
@@ -90,8 +97,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 			return v, nil, &Error{Op: "change network", Reason: Unavailable, Message: "Neutron's answers do not show the requested change: " + step.String()}
 		}
 		if err := c.approveStep(v, guard, step); err != nil {
-			if project := refusedProject(step, err); project != "" {
-				v.LeftOut, unshared = append(v.LeftOut, project), cmp.Or(unshared, err)
+			if leaveOut(step, err) {
 				continue
 			}
 			return v, done, withTaken(done, err)
@@ -126,8 +132,7 @@ func (c *Cloud) Converge(ctx context.Context, v View, guard Guard) (_ View, done
 				continue
 			}
 		}
-		if project := refusedProject(plan[failing], err); project != "" {
-			v.LeftOut, unshared = append(v.LeftOut, project), cmp.Or(unshared, err)
+		if leaveOut(plan[failing], err) {
 			continue
 		}
 		c.routing.forgetNamed(v.Desired, err)

@@ -27,13 +27,20 @@ func (v *View) CheckImport() error {
 	if err := importRefusal(v.Owner, &v.Observed.Network); err != nil || v.Imported || v.Observed.Imported {
 		return err
 	}
-	for _, c := range v.networkChanges() {
-		if c.Role == roleZones {
-			why := difference(c.Label, c.Before, c.Value)
-			return &Error{Op: opImport, Reason: ImportRefused, Message: fmt.Sprintf("network %s has other availability zones: %s: Neutron cannot change them", v.Import, why)}
-		}
+	if why := otherZones(v.networkChanges()); why != "" {
+		return &Error{Op: opImport, Reason: ImportRefused, Message: fmt.Sprintf("network %s has other availability zones: %s", v.Import, why)}
 	}
 	return nil
+}
+
+// otherZones returns how the availability zones of a network differ from the declared ones; "" if these changes have none.
+func otherZones(changes []Change) string {
+	for _, c := range changes {
+		if c.Role == roleZones {
+			return difference(c.Label, c.Before, c.Value) + ": Neutron cannot change them"
+		}
+	}
+	return ""
 }
 
 // importRefusal returns the error for a network that the owner must not take over, or nil.

@@ -161,10 +161,8 @@ func (l *lookahead) checkSubnets(ctx context.Context, step Step, _ *Observed) er
 // checkZones fails with Invalid if the network has other availability zones than declared. Only an imported one can, if its spec was
 // stored under a CustomResourceDefinition that let them change.
 func (l *lookahead) checkZones(_ context.Context, s UpdateNetwork, _ *Observed) error {
-	for _, c := range s.Changes {
-		if c.Role == roleZones {
-			return &Error{Op: "spec.availabilityZoneHints", Reason: Invalid, Message: difference(c.Label, c.Before, c.Value) + ": Neutron cannot change them"}
-		}
+	if why := otherZones(s.Changes); why != "" {
+		return &Error{Op: "spec.availabilityZoneHints", Reason: Invalid, Message: why}
 	}
 	return nil
 }

@@ -228,6 +228,11 @@ func (f *fixture) meddle(verb string, first, last int, do func()) {
 	})
 }
 
+// forbidden is Neutron's answer to what its policy does not allow.
+func forbidden() *embedded.Fault {
+	return &embedded.Fault{Status: http.StatusForbidden, Type: "PolicyNotAuthorized", Message: "it is disallowed by policy"}
+}
+
 // atRequest does something before the next request of that kind to Neutron, which fails if there is a Fault.
 func (f *fixture) atRequest(method, path string, do func() *embedded.Fault) {
 	f.isMeddled = true
@@ -599,9 +604,7 @@ None of these Networks takes over what cluster OLD has in cloud embedded:
 		{"Neutron refuses a change", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
 			f.network("web")
-			f.atRequest(http.MethodPut, "/subnets/", func() *embedded.Fault {
-				return &embedded.Fault{Status: http.StatusForbidden, Type: "PolicyNotAuthorized", Message: "it is disallowed by policy"}
-			})
+			f.atRequest(http.MethodPut, "/subnets/", forbidden)
 			return ""
 		}, []call{
 			{sure, 1, `
@@ -619,9 +622,7 @@ default/web: moved from OLD-WEB, found by an earlier move
 			f.must(err)
 			f.words = append(f.words, router.ID, "ROUTER")
 			f.network("web", func(n *samplecrdv1.Network) { n.Status.NetworkID = id })
-			f.atRequest(http.MethodPut, "/routers/", func() *embedded.Fault {
-				return &embedded.Fault{Status: http.StatusForbidden, Type: "PolicyNotAuthorized", Message: "it is disallowed by policy"}
-			})
+			f.atRequest(http.MethodPut, "/routers/", forbidden)
 			return ""
 		}, []call{
 			{sure, 1, `
@@ -641,7 +642,7 @@ default/web: moved from OLD-WEB, found by an earlier move
 				if !strings.Contains(r.URL.Path, "/routers") || strings.HasPrefix(r.UserAgent(), "gophercloud") {
 					return nil // state lists them
 				}
-				return &embedded.Fault{Status: http.StatusForbidden, Type: "PolicyNotAuthorized", Message: "it is disallowed by policy"}
+				return forbidden()
 			})
 			return ""
 		}, []call{{sure, 1, `
