@@ -139,7 +139,7 @@ func crashIn(t *testing.T, f *fixture, s world.Scenario, crash *world.Crash) (su
 
 func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 	t.Parallel()
-	var points, halves atomic.Int64
+	var points, worse atomic.Int64
 	t.Run("scenarios", func(t *testing.T) {
 		for i, s := range slices.Concat(world.Scenarios, world.Imports) {
 			t.Run(s.Name, func(t *testing.T) {
@@ -153,15 +153,15 @@ func TestEveryCrashPointOfEveryScenario(t *testing.T) {
 						break
 					}
 					points.Add(1)
-					if crash.HasMiddle {
-						halves.Add(1)
-						crashIn(t, prepare(t, s), s, &world.Crash{Write: write, Half: true})
+					if crash.CanBeWorse {
+						worse.Add(1)
+						crashIn(t, prepare(t, s), s, &world.Crash{Write: write, IsWorse: true})
 					}
 				}
 			})
 		}
 	})
-	t.Logf("%d crash points of %d scenarios, and %d in the middle of a request", points.Load(), len(world.Scenarios)+len(world.Imports), halves.Load())
+	t.Logf("%d crash points of %d scenarios, and %d where Neutron crashes too, or creates something twice", points.Load(), len(world.Scenarios)+len(world.Imports), worse.Load())
 }
 
 // A distributed router has a port beside each of its interfaces, which no step names.
@@ -182,7 +182,7 @@ func TestEveryCrashPointWithDistributedRouters(t *testing.T) {
 					runs.Add(1)
 					f := newFixture(t)
 					f.Distribute()
-					if crashIn(t, prepareIn(t, f, s), s, &world.Crash{Write: write, Half: (write+i)%4 == 0}) {
+					if crashIn(t, prepareIn(t, f, s), s, &world.Crash{Write: write, IsWorse: (write+i)%4 == 0}) {
 						break
 					}
 				}

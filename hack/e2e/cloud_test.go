@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
@@ -109,6 +111,7 @@ func TestRealNeutron(t *testing.T) {
 		for name, run := range (parts{
 			"a Network from its creation to its end": (*real).fromCreationToEnd,
 			"the quota is used up":                   (*real).quotaIsUsedUp,
+			"a subnet is made twice":                 (*real).subnetIsMadeTwice,
 		}) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -276,6 +279,64 @@ func (r *real) fromCreationToEnd() {
 	r.removePort(port)
 	r.waitGone("net")
 	r.nothing("net")
+}
+
+// subnetIsMadeTwice has two subnets of one CIDR, as two controllers leave them: one was killed while it created the subnet. The router
+// takes only one of them, and it is not the one that the controller would take otherwise, the first by ID.
+func (r *real) subnetIsMadeTwice() {
+	c := r.start()
+	n := r.createSpec("twice", "10.1.0.0/24", "", viaPublic)
+	r.must(c.Stop())
+	attached := r.makeTwice(n, "10.2.0.0/24")
+	_, err := routers.AddInterface(r.Context(), r.neutron.Client, n.Status.Router.ID, routers.AddInterfaceOpts{SubnetID: attached}).Extract()
+	r.must(err)
+	r.applySpec("twice", "10.1.0.0/24", "", viaPublic, "  additionalSubnets: [{name: more, cidr: 10.2.0.0/24}]\n")
+	r.start(retryQuickly)
+	n = r.waitReady("twice")
+	r.equal(strings.Join(r.idsOf("twice", "10.2.0.0/24"), " "), attached)
+	r.equal(n.Status.Subnets[1].ID, attached)
+	r.kubectl("delete", "network", "twice")
+	r.nothing("twice")
+}
+
+// makeTwice creates two subnets of that CIDR with the mark of the Network, which has a subnet already, and returns the ID of the last one.
+// Neutron refuses one of them if it does not handle both requests at the same moment.
+func (r *real) makeTwice(n *samplecrdv1.Network, cidr string) (last string) {
+	create := func() {
+		err := subnets.Create(r.Context(), r.neutron.Client, subnets.CreateOpts{
+			NetworkID: n.Status.NetworkID, Description: r.mark(n), CIDR: cidr, IPVersion: gophercloud.IPv4,
+		}).Err
+		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusBadRequest) {
+			r.Error(err)
+		}
+	}
+	for range 50 {
+		var both sync.WaitGroup
+		both.Go(create)
+		both.Go(create)
+		both.Wait()
+		ids := r.idsOf(n.Name, cidr)
+		if len(ids) == 2 {
+			return ids[1]
+		}
+		for _, id := range ids {
+			r.must(subnets.Delete(r.Context(), r.neutron.Client, id).ExtractErr())
+		}
+	}
+	r.Fatal("Neutron refuses one of two subnets each time")
+	return ""
+}
+
+// idsOf returns the IDs of the Network's subnets of that CIDR, in order.
+func (r *real) idsOf(name, cidr string) (ids []string) {
+	r.Helper()
+	for _, s := range r.networks(name)[0].Subnets {
+		if s.CIDR == cidr {
+			ids = append(ids, s.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // quotaIsUsedUp is in another project, whose quota the others do not have.

@@ -267,17 +267,23 @@ func (d *Desired) refusing(subnet string, changes []Change) map[subnetField]bool
 	return refused
 }
 
-// findSubnet returns the owner's subnet that is the desired one, or can be changed to it.
-func (v *View) findSubnet(subnet *DesiredSubnet) *Subnet {
+// findSubnet returns the owner's subnet that is the desired one, or can be changed to it. Neutron checks a new subnet only against
+// those that are stored, so two requests at the same moment can make two of one CIDR. Then it is the one that is attached, because
+// a router takes no second one, or else the one in the status. The other one is obsolete.
+func (v *View) findSubnet(subnet *DesiredSubnet) (found *Subnet) {
 	if subnet.SubnetPool != nil {
 		return v.allocated()[subnet.Label]
 	}
 	for i := range v.Observed.Subnets {
-		if s := &v.Observed.Subnets[i]; s.CIDR == subnet.CIDR && matchesFixed(subnetTable, subnet, s, v.Import != "") && v.isOurs(s) {
-			return s
+		s := &v.Observed.Subnets[i]
+		if s.CIDR != subnet.CIDR || !matchesFixed(subnetTable, subnet, s, v.Import != "") || !v.isOurs(s) {
+			continue
+		}
+		if found == nil || v.isAttached(s) || v.isRecorded(subnet, s) && !v.isAttached(found) {
+			found = s
 		}
 	}
-	return nil
+	return found
 }
 
 // obsoleteSubnets returns the owner's subnets that are no longer declared.

@@ -212,6 +212,13 @@ func TestNext(t *testing.T) {
 		{"the old subnet exists, and the gateway of the new one differs", "the new subnet is updated before the old one is deleted",
 			wants("10.0.0.0/24", "10.0.0.9"), has(right, ours("b", "10.0.0.0/24", "10.0.0.1")),
 			UpdateSubnet{ID: "b", Changes: toGateway("10.0.0.9", "10.0.0.1-10.0.0.8", "10.0.0.10-10.0.0.254")}},
+		{"the subnet was made twice at the same moment", "the one in the status stays",
+			wants("192.168.0.0/16", "", recordedAs("", "b")), has(right, ours("b", "192.168.0.0/16", "192.168.0.1")),
+			DeleteSubnet{ID: id, CIDR: right.CIDR}},
+		{"the subnet was made twice, and one is attached", "it stays, also if the status has the other one",
+			wants("192.168.0.0/16", "", on("r"), recorded("r", "port-b"), recordedAs("", id)),
+			connected(has(right, ours("b", "192.168.0.0/16", "192.168.0.1")), Interface{PortID: "port-b", RouterID: "r", SubnetID: "b", Address: addr("192.168.0.1")}),
+			DeleteSubnet{ID: id, CIDR: right.CIDR}},
 		{"a second IP family was added", "the subnet of the first family stays, and is not replaced",
 			wants("192.168.0.0/16", "", with("v6", "fd00:1::/64")), has(right),
 			CreateSubnet{Subnet: wants("192.168.0.0/16", "", with("v6", "fd00:1::/64")).Subnets[1]}},
@@ -417,7 +424,8 @@ func strangersSubnets(want View, n *Observed) []Subnet {
 }
 
 // startingStates returns networks with each set of up to three of the subnets, and with each
-// state of the network itself. The subnets do not overlap, since Neutron refuses that.
+// state of the network itself. Subnets overlap only if they are equal: Neutron refuses others, but two requests at the same moment
+// can make two of one CIDR.
 func startingStates(subnets []Subnet) []*Observed {
 	states := []*Observed{{}}
 	var grow func(chosen []Subnet, rest []Subnet)
@@ -431,7 +439,7 @@ func startingStates(subnets []Subnet) []*Observed {
 			states = append(states, &Observed{Network: network})
 		}
 		for i, s := range rest {
-			if len(chosen) < 3 && !slices.ContainsFunc(chosen, func(c Subnet) bool { return c.CIDR.Overlaps(s.CIDR) }) {
+			if len(chosen) < 3 && !slices.ContainsFunc(chosen, func(c Subnet) bool { return c.CIDR.Overlaps(s.CIDR) && c.CIDR != s.CIDR }) {
 				grow(append(slices.Clone(chosen), s), rest[i+1:])
 			}
 		}
@@ -474,6 +482,7 @@ func TestPortsOnAnyObsoleteSubnetPreventTheReplacement(t *testing.T) {
 	const wanted = "10.0.0.0/24"
 	states := startingStates([]Subnet{
 		ours("right", wanted, "10.0.0.1"),
+		ours("its twin", wanted, "10.0.0.1"),
 		ours("contains it", "10.0.0.0/16", "10.0.0.1"),
 		ours("lower half", "10.0.0.0/25", "10.0.0.1"),
 		ours("upper half", "10.0.0.128/25", "10.0.0.129"),

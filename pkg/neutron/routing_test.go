@@ -1308,3 +1308,32 @@ func TestADuplicateIsDeletedWhileRoutersCannotBeListed(t *testing.T) {
 	_, err := c.others.GetNetwork(t.Context(), duplicate)
 	equal(t, NotFound, ReasonOf(err))
 }
+
+// Two workers of Neutron can handle one request at the same moment: a client or a proxy has sent it again, or another controller has
+// taken over. What is there twice goes, and what is attached stays.
+func TestWhatWasMadeTwiceGoes(t *testing.T) {
+	for _, kind := range []string{"networks", "subnets", "routers"} {
+		for _, isLost := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, isLost), func(t *testing.T) {
+				c := newRoutedCloud(t)
+				r := c.declare(ownRouterOn(byName("public")), withSubnet("more", "10.1.0.0/24"))
+				c.SetFault(func(request *http.Request) *embedded.Fault {
+					if request.Method != http.MethodPost || !strings.HasSuffix(request.URL.Path, "/"+kind) {
+						return nil
+					}
+					return &embedded.Fault{Twice: true, Drop: isLost}
+				})
+				for range 3 {
+					_, _, _ = r.sync(t)
+				}
+				c.SetFault(nil)
+				noError(t, c.Observer().Relist(t.Context()))
+				n := r.synced(t)
+				own := c.own()[0].ID
+				equal(t, map[string]string{"10.0.0.0/24": own, "10.1.0.0/24": own}, c.attached(t, n))
+				equal(t, "2 subnets, 1 routers, 2 interfaces", fmt.Sprintf("%d subnets, %d routers, %d interfaces", len(c.inNeutron(t, n.ID).Subnets), len(c.own()), len(c.Interfaces())))
+				equal(t, 3, len(c.world.Networks())) // with the external ones
+			})
+		}
+	}
+}

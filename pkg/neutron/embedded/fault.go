@@ -24,9 +24,15 @@ type Fault struct {
 	// the gateway and the other attributes (PUT). Any other request takes effect. The answer is lost:
 	// the connection is closed, unless Hang or Status says otherwise.
 	Half bool
-	// Delay is how long to wait before anything else, or with After or Half, before answering. If
+	// Twice lets the request take effect first, and once more beside itself, as After does otherwise: the client or a proxy
+	// has sent it again, and two workers of the real Neutron handle both at the same moment. Each checks a new subnet
+	// against those that are stored. So a network that has a subnet gets two more of one CIDR; one without a subnet
+	// gets one, because its lock (NetworkSubnetLock) is new too. The second request is ignored if Neutron refuses it. The answer
+	// is that of the first one.
+	Twice bool
+	// Delay is how long to wait before anything else, or with After, Half or Twice, before answering. If
 	// the client disconnects meanwhile, the wait ends; the request then has no effect,
-	// except with After or Half.
+	// except with After, Half or Twice.
 	Delay time.Duration
 	// Hang sends no answer until the client disconnects or the server is closed. It takes
 	// precedence over Drop and Status.

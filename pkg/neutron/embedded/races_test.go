@@ -5,6 +5,8 @@ package embedded
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -72,4 +74,28 @@ func TestSubnetCreatesThatRaceTheDeleteOfTheirNetworkLeaveNothing(t *testing.T) 
 		wg.Wait()
 	}
 	c.api("GET", "subnets", "").lacks(t, "cidr")
+}
+
+// As two workers of the real Neutron do with one request that is sent twice.
+func TestARequestTakesEffectTwice(t *testing.T) {
+	c := newClient(t)
+	network := c.network()
+	c.s.SetFault(func(*http.Request) *Fault { return &Fault{Twice: true} })
+	c.subnet(network, "10.1.0.0/24")
+	first := c.subnet(network, "10.0.0.0/24")
+	c.s.SetFault(nil)
+	body := fmt.Sprintf(`{"subnet":{"network_id":%q,"ip_version":4,"cidr":"10.0.0.0/24"}}`, network)
+	c.api("POST", "subnets", body).want(t, 400)
+	cidrs := strings.Count(string(c.api("GET", "subnets?fields=cidr", "").raw), `"10.`)
+	if cidrs != 3 {
+		t.Errorf("there are %d subnets, want two of one CIDR, and the one before them", cidrs)
+	}
+
+	router := c.router()
+	c.s.SetFault(func(*http.Request) *Fault { return &Fault{Twice: true} })
+	c.attach(router, first)
+	c.api("DELETE", "subnets/"+first, "").want(t, 409)
+	if n := len(c.s.Interfaces()); n != 1 {
+		t.Errorf("Neutron refuses the second interface, and there are %d", n)
+	}
 }

@@ -395,11 +395,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) answer(r *http.Request, body []byte) *answer {
 	f := s.faultFor(r, body)
 	if f == nil {
-		return s.route(r, body, false)
+		return s.route(r, body, &Fault{})
 	}
 	var a *answer
-	if f.After || f.Half {
-		a = s.route(r, body, f.Half)
+	if f.After || f.Half || f.Twice {
+		a = s.route(r, body, f)
 	}
 	if !s.wait(r.Context(), f) || f.Drop {
 		return nil
@@ -411,13 +411,13 @@ func (s *Server) answer(r *http.Request, body []byte) *answer {
 	case f.Half:
 		return nil
 	case a == nil:
-		return s.route(r, body, false)
+		return s.route(r, body, &Fault{})
 	}
 	return a
 }
 
-// route calls the service that a request's path belongs to.
-func (s *Server) route(r *http.Request, body []byte, half bool) *answer {
+// route calls the service that a request's path belongs to. Of the Fault it knows Half and Twice.
+func (s *Server) route(r *http.Request, body []byte, f *Fault) *answer {
 	// A request that was not sent over a connection has no RequestURI.
 	if len(cmp.Or(r.RequestURI, r.URL.RequestURI())) > maxURI {
 		return &answer{status: http.StatusRequestURITooLong}
@@ -427,12 +427,18 @@ func (s *Server) route(r *http.Request, body []byte, half bool) *answer {
 		base = "https://" + r.Host
 	}
 	service, rest, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
-	req := &request{Request: r, body: body, base: base, service: service, path: splitPath(rest), half: half}
+	req := &request{Request: r, body: body, base: base, service: service, path: splitPath(rest), half: f.Half}
 	if service == "" || service == identityPrefix {
 		return s.keystone.serve(req)
 	}
 	if n, ok := s.neutronOf(service); ok {
-		return s.serveNeutron(req, n)
+		a := s.serveNeutron(req, n)
+		if f.Twice && a.status < http.StatusMultipleChoices {
+			again := *req
+			again.isRepeated = true
+			s.serveNeutron(&again, n)
+		}
+		return a
 	}
 	return notFoundPath().answer()
 }
@@ -498,6 +504,8 @@ type request struct {
 	constraint *int
 	// half: see Fault.Half.
 	half bool
+	// isRepeated: the same request was handled a moment ago. See Fault.Twice.
+	isRepeated bool
 }
 
 // answer is a complete response. It is built before a byte is sent, so that it can be

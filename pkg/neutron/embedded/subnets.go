@@ -409,7 +409,9 @@ func (t *tx) place(s *subnet, net *network, v values) *failure {
 	}
 	for _, id := range net.subnets {
 		// Neutron itself uses ::/64 until a prefix is delegated.
-		if other := t.subnets.byID[id].cidr; other.Overlaps(s.cidr) && other.String() != "::/64" {
+		other := t.subnets.byID[id].cidr
+		isTwin := t.request.isRepeated && other == s.cidr && len(net.subnets) > 1
+		if other.Overlaps(s.cidr) && other.String() != "::/64" && !isTwin {
 			return invalidInput("Requested subnet with cidr: %s for network: %s overlaps with another subnet", s.cidr, net.id)
 		}
 	}

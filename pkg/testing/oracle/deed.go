@@ -39,6 +39,7 @@ type Deed struct {
 	isDuplicate bool
 	isHalf      bool
 	routes      []lostRoute
+	isRepeated  bool // the owner has another subnet of that CIDR on the network: Neutron has made it twice
 	isHolder    bool // an imported network has the mark of the owner, and of nobody else
 	isNameless  bool // somebody has renamed what has the mark, so it does not say what the owner is called
 }
@@ -352,6 +353,10 @@ func (r *Rules) about(d *Deed, now *Snapshot, subnet string) string {
 	d.CIDR, d.Gateway, d.addressMode, d.raMode = s.CIDR, cmp.Or(s.GatewayIP, samplecrdv1.GatewayNone), s.IPv6AddressMode, s.IPv6RAMode
 	d.PoolID = s.SubnetPoolID
 	r.addTwins(d, now, s.NetworkID)
+	for _, other := range now.Subnets {
+		isSame := other.NetworkID == s.NetworkID && other.CIDR == s.CIDR && other.Description == s.Description
+		d.isRepeated = d.isRepeated || isSame && other.ID != s.ID
+	}
 	switch {
 	case s.ID == "":
 		d.Kind = "" // it is gone already

@@ -92,7 +92,7 @@ func (r *Rules) permitsOnSubnet(n *samplecrdv1.Network, d *Deed, isRemoval bool)
 	case isDeleted:
 		return false
 	case d.Kind == DeletesSubnet:
-		return declared == nil || mustBeReplaced(n, declared, d) || r.surplus(n, d) > 0
+		return declared == nil || d.isRepeated || mustBeReplaced(n, declared, d) || r.surplus(n, d) > 0
 	case d.Kind == Detaches:
 		// A trial that Neutron has accepted is taken back, if the status does not name the router.
 		isTrial := n.Status.Router == nil || n.Status.Router.ID != d.Router

@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -303,6 +304,9 @@ func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
 	case time.Now().Before(w.lackingUntil) && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+w.lacking):
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
+	case declaresCIDR(r) && dice.IntN(10) == 0:
+		usual.Twice, usual.Drop = true, dice.IntN(2) == 0
+		w.log("%s: a subnet is created twice", p.name)
 	case dice.IntN(100) < w.neutronFaults:
 		f := neutronFaults[dice.IntN(len(neutronFaults))]
 		if f.Half && !isWrite {
@@ -312,6 +316,16 @@ func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
 		return &f
 	}
 	return &usual
+}
+
+// declaresCIDR reports whether the request is for a new subnet that is not from a subnet pool.
+func declaresCIDR(r *http.Request) bool {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/subnets") {
+		return false
+	}
+	var body struct{ Subnet struct{ CIDR string } }
+	err := json.NewDecoder(r.Body).Decode(&body)
+	return err == nil && body.Subnet.CIDR != ""
 }
 
 // neutronFaults are those of Neutron, of Keystone and of the proxies before them.

@@ -21,23 +21,28 @@ import (
 type Crash struct {
 	// Write is the number of the write, from 1.
 	Write int
-	// Half means that Neutron crashes too, in the middle of the request, if it has a middle: see
-	// embedded.Fault.
-	Half bool
-	// HasMiddle is set when the controller has crashed, if that request to Neutron has a middle.
-	HasMiddle bool
+	// IsWorse means that something goes wrong in Neutron too: it crashes in the middle of the request, or creates a network or a subnet
+	// twice. See Half and Twice of embedded.Fault.
+	IsWorse bool
+	// CanBeWorse is set when the controller has crashed, if it was at such a request.
+	CanBeWorse bool
 
 	seen    int
 	crashed bool
 }
 
 func (c *Crash) String() string {
-	return fmt.Sprintf("write %d, half %v", c.Write, c.Half)
+	return fmt.Sprintf("write %d, worse %v", c.Write, c.IsWorse)
 }
 
 // hasMiddle reports whether a worker of Neutron can die in the middle of the request.
 func hasMiddle(method, path string) bool {
 	return method != http.MethodGet && strings.Contains(path, "/routers") && !strings.HasSuffix(path, "/remove_router_interface")
+}
+
+// isRepeated reports whether two workers of Neutron can handle the request at the same moment.
+func isRepeated(method, path string) bool {
+	return method == http.MethodPost && (strings.HasSuffix(path, "/networks") || strings.HasSuffix(path, "/subnets"))
 }
 
 // next returns whether the next request takes effect, and whether its answer arrives.
@@ -80,12 +85,14 @@ func (w *World) CrashAt(c *Crash) {
 			return refusal
 		}
 		effect = effect && refusal == nil
+		half, twice := hasMiddle(r.Method, r.URL.Path), isRepeated(r.Method, r.URL.Path)
 		if effect {
 			w.mu.Lock()
-			c.HasMiddle = hasMiddle(r.Method, r.URL.Path)
+			c.CanBeWorse = half || twice
 			w.mu.Unlock()
 		}
-		return &embedded.Fault{Drop: true, After: effect, Half: effect && c.Half}
+		isWorse := effect && c.IsWorse
+		return &embedded.Fault{Drop: true, After: effect, Half: isWorse && half, Twice: isWorse && twice}
 	})
 }
 
