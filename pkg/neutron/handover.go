@@ -87,36 +87,37 @@ func (h Handover) Listed(owners map[Owner]*Observed) (*Observed, error) {
 	return observed, h.check(observed)
 }
 
+func cannotTakeOver(format string, args ...any) error {
+	return &Error{Op: "take over", Reason: Invalid, Message: Printable(fmt.Sprintf(format, args...))}
+}
+
 // check returns an error if the handover cannot be made: nothing is changed then.
 func (h Handover) check(observed *Observed) error {
-	refuse := func(format string, args ...any) error {
-		return &Error{Op: "take over", Reason: Invalid, Message: Printable(fmt.Sprintf(format, args...))}
-	}
 	isLeft := slices.ContainsFunc(observed.Networks(), func(n *Network) bool { return !h.To.marks(n.Description) })
 	for _, n := range observed.Networks() {
 		switch {
 		case n.IsForeign:
-			return refuse("network %s belongs to another project than the credentials", n.ID)
+			return cannotTakeOver("network %s belongs to another project than the credentials", n.ID)
 		case h.Import == "" && len(n.importTagsOf(h.From)) > 0:
-			return refuse("network %s was imported: create this Network with spec.import", n.ID)
+			return cannotTakeOver("network %s was imported: create this Network with spec.import", n.ID)
 		case h.Import == "" && withoutOwner(n):
-			return refuse("network %s has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description %q %s", n.ID, h.From.Mark(), n.ID)
+			return cannotTakeOver("network %s has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description %q %s", n.ID, h.From.Mark(), n.ID)
 		case len(observed.Duplicates) > 0 && h.To.marks(n.Description) && isLeft:
-			return refuse("the controller of this cluster has created network %s for it already: if nothing uses that one, delete this Network, so that the controller deletes that network, and create it again, paused", n.ID)
+			return cannotTakeOver("the controller of this cluster has created network %s for it already: if nothing uses that one, delete this Network, so that the controller deletes that network, and create it again, paused", n.ID)
 		case len(observed.Duplicates) > 0 && n.ID != observed.ID:
-			return refuse("networks %s and %s have the same mark: delete the one that is not in use", observed.ID, n.ID)
+			return cannotTakeOver("networks %s and %s have the same mark: delete the one that is not in use", observed.ID, n.ID)
 		}
 	}
 	if h.Import == "" {
 		return nil
 	}
 	if owner, isMarked := OwnerOf(observed.Description); isMarked {
-		return refuse("network %s was created for Network %s of cluster %s, and cannot be imported: create this Network without spec.import", h.Import, owner.UID, owner.Cluster)
+		return cannotTakeOver("network %s was created for Network %s of cluster %s, and cannot be imported: create this Network without spec.import", h.Import, owner.UID, owner.Cluster)
 	}
 	ours := append(observed.importTagsOf(h.From), observed.importTagsOf(h.To)...)
 	for _, tag := range observed.Tags.importTags() {
 		if !slices.Contains(ours, tag) {
-			return refuse("a third Network imports network %s too: if that one is gone, run openstack network unset --tag %s %s", h.Import, tag, h.Import)
+			return cannotTakeOver("a third Network imports network %s too: if that one is gone, run openstack network unset --tag %s %s", h.Import, tag, h.Import)
 		}
 	}
 	return nil

@@ -16,6 +16,9 @@ func (c *Cloud) ObserveHandover(ctx context.Context, h Handover, listed *Observe
 	var ids, routerIDs []string
 	if listed != nil {
 		for _, n := range listed.Networks() {
+			if h.Import != "" && n.ID != h.Import {
+				return nil, cannotTakeOver("Network %s of the old cluster also has network %s, which an import of network %s does not take over: remove the mark of that one, or delete it if nothing uses it", h.From.UID, n.ID, h.Import)
+			}
 			ids = append(ids, n.ID)
 		}
 		for _, r := range listed.Routers {

@@ -80,6 +80,7 @@ func (v *View) next() Step {
 		return SetTags{*tags}
 	}
 	obsolete := v.obsoleteSubnets()
+	replaced := slices.DeleteFunc(slices.Clone(obsolete), v.isTwin)
 	for i := range v.Subnets {
 		subnet := &v.Subnets[i]
 		existing := v.findSubnet(subnet)
@@ -87,7 +88,7 @@ func (v *View) next() Step {
 			continue
 		}
 		if existing == nil {
-			return v.createOrMakeRoom(subnet, obsolete)
+			return v.createOrMakeRoom(subnet, replaced)
 		}
 		if step := v.updateSubnet(subnet, existing); step != nil {
 			return step
@@ -96,7 +97,7 @@ func (v *View) next() Step {
 	if step := v.nextForRouter(); step != nil {
 		return step
 	}
-	if step := v.nextForRoutes(obsolete); step != nil {
+	if step := v.nextForRoutes(replaced); step != nil {
 		return step
 	}
 	if step := v.nextForShares(); step != nil || !v.isResolved() {
@@ -179,12 +180,12 @@ func (v *View) updateSubnet(subnet *DesiredSubnet, existing *Subnet) Step {
 // last, so that the network is never without a subnet. It is also not deleted first for a
 // subnet that Neutron is certain to refuse. Nothing changes before all old subnets are free of
 // ports.
-func (v *View) createOrMakeRoom(subnet *DesiredSubnet, obsolete []Subnet) Step {
+func (v *View) createOrMakeRoom(subnet *DesiredSubnet, replaced []Subnet) Step {
 	create := CreateSubnet{Subnet: *subnet}
-	for _, s := range obsolete {
+	for _, s := range replaced {
 		create.Replaces = append(create.Replaces, s.ID)
 	}
-	for i, s := range obsolete {
+	for i, s := range replaced {
 		if subnet.excludes(&s) && !isRefused(subnet) {
 			return v.removeSubnet(s, slices.Delete(create.Replaces, i, i+1))
 		}
@@ -268,8 +269,8 @@ func (d *Desired) refusing(subnet string, changes []Change) map[subnetField]bool
 }
 
 // findSubnet returns the owner's subnet that is the desired one, or can be changed to it. Neutron checks a new subnet only against
-// those that are stored, so two requests at the same moment can make two of one CIDR. Then it is the one that is attached, because
-// a router takes no second one, or else the one in the status. The other one is obsolete.
+// those that are stored, so two requests at the same moment can make two of one CIDR. Then it is the one of the highest rank, and
+// the other one is obsolete.
 func (v *View) findSubnet(subnet *DesiredSubnet) (found *Subnet) {
 	if subnet.SubnetPool != nil {
 		return v.allocated()[subnet.Label]
@@ -279,11 +280,35 @@ func (v *View) findSubnet(subnet *DesiredSubnet) (found *Subnet) {
 		if s.CIDR != subnet.CIDR || !matchesFixed(subnetTable, subnet, s, v.Import != "") || !v.isOurs(s) {
 			continue
 		}
-		if found == nil || v.isAttached(s) || v.isRecorded(subnet, s) && !v.isAttached(found) {
+		if found == nil || v.rank(subnet, s) > v.rank(subnet, found) {
 			found = s
 		}
 	}
 	return found
+}
+
+// rank says which of two subnets of one CIDR stays: the one that is attached, because a router takes no second one, or else the one in
+// the status. Any client can create a port that looks like an interface, so one that Neutron has confirmed comes first.
+func (v *View) rank(subnet *DesiredSubnet, existing *Subnet) int {
+	isAttachment := func(i Interface) bool { return i.SubnetID == existing.ID && v.manages(i) }
+	switch {
+	case v.routerPort(existing.ID) != "":
+		return 3
+	case slices.ContainsFunc(v.Observed.Interfaces, isAttachment):
+		return 2
+	case v.isRecorded(subnet, existing):
+		return 1
+	}
+	return 0
+}
+
+// isTwin reports whether the obsolete subnet has the CIDR of a declared one, which exists too: see findSubnet. No other subnet takes its
+// place.
+func (v *View) isTwin(obsolete Subnet) bool {
+	return slices.ContainsFunc(v.Subnets, func(d DesiredSubnet) bool {
+		s := v.findSubnet(&d)
+		return s != nil && s.CIDR == obsolete.CIDR
+	})
 }
 
 // obsoleteSubnets returns the owner's subnets that are no longer declared.

@@ -131,11 +131,6 @@ func (v *View) routerPort(subnet string) string {
 	return ""
 }
 
-// isAttached reports whether the subnet is attached to a router of the owner's.
-func (v *View) isAttached(s *Subnet) bool {
-	return slices.ContainsFunc(v.Observed.Interfaces, func(i Interface) bool { return i.SubnetID == s.ID && v.manages(i) })
-}
-
 // removeSubnet returns the step that removes an obsolete subnet, or its interface first. others are the
 // subnets that are replaced with it.
 func (v *View) removeSubnet(s Subnet, others []string) Step {

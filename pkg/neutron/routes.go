@@ -10,16 +10,16 @@ import (
 )
 
 // nextForRoutes returns the step that gives the router of the Network's own its declared routes, nil if it has them, or if the
-// spec declares none, or if a subnet is missing whose subnet pool is not known. All other desired subnets are attached. A port on an
-// obsolete subnet does not hold up the routes, so they are set before that subnet goes. But a route through it is not set any more.
-func (v *View) nextForRoutes(obsolete []Subnet) Step {
+// spec declares none, or if a subnet is missing whose subnet pool is not known. All other desired subnets are attached. A port on a
+// subnet that is replaced does not hold up the routes, so they are set before that subnet goes. But a route through it is not set any more.
+func (v *View) nextForRoutes(replaced []Subnet) Step {
 	own := v.ownRouter()
 	isMissing := func(s DesiredSubnet) bool { return s.isUnresolved() && v.findSubnet(&s) == nil }
 	if own == nil || v.Router.Routes == nil || !v.Router.isResolved() || slices.ContainsFunc(v.Subnets, isMissing) {
 		return nil
 	}
 	routes := v.Router.Routes.that(func(route Routes) bool {
-		goes := slices.ContainsFunc(obsolete, func(s Subnet) bool { return s.CIDR.Contains(route.nextHop()) })
+		goes := slices.ContainsFunc(replaced, func(s Subnet) bool { return s.CIDR.Contains(route.nextHop()) })
 		return !goes || own.Routes.has(route)
 	})
 	if routes == own.Routes {

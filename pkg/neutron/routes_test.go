@@ -38,6 +38,13 @@ func leading(r Router, routes Routes) Router {
 	return r
 }
 
+// withTwin returns the network with another subnet like s.
+func withTwin(observed *Observed, s Subnet) *Observed {
+	twin := s
+	twin.ID += "-twin"
+	return observed.withSubnet(twin)
+}
+
 func TestThePlanOfRoutes(t *testing.T) {
 	a, withV6 := ours("a", "10.0.0.0/24", "10.0.0.1"), with("v6", "fd00:1::/64")
 	v6 := withName(testName+"/v6", ours("b", "fd00:1::/64", "fd00:1::"))
@@ -92,6 +99,8 @@ func TestThePlanOfRoutes(t *testing.T) {
 			"subnet 10.1.0.0/24 created", "subnet 10.1.0.0/24 attached to router r", removed, detached, "subnet 10.0.0.0/24 deleted"}, refused: set},
 		{name: "a new route through a subnet that goes is not set before", want: wanting(withRoutes("public", toA+", "+to6), recorded("r", "r-a", "r-b"), remembering(toA+", "+to6)), have: having("", v6), done: []string{
 			set, "subnet fd00:1::/64 detached from router r", "subnet fd00:1::/64 deleted"}, refused: "router routes set to " + string(toA+", "+to6)},
+		{name: "other routes through a subnet that was made twice", want: wanting(withRoutes("public", toA2), recorded("r", "r-a"), remembering(toA)), have: withTwin(having(toA), a), known: toA2, done: []string{
+			"status: router r", "router routes set to " + string(toA2), "subnet 10.0.0.0/24 deleted"}},
 		{name: "another external network", want: wanting(withRoutes("public2", toA), recorded("r", "r-a"), remembering(toA)), have: having(toA), known: toA, done: []string{
 			"router created", removed, detached, "subnet 10.0.0.0/24 attached to router new", set, "router r deleted"}},
 		{name: "the router goes with its routes", want: wanting(recorded("r", "r-a"), remembering(toA)), have: having(toA), done: []string{removed, detached, "router r deleted"}},

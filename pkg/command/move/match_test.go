@@ -149,6 +149,7 @@ func TestCheckOldSide(t *testing.T) {
 		{"the request at the end of an earlier move", "true", unlockPrefix + "1", unlockPrefix + "1", "old", mayWork},
 		{"not paused", "", "move-1", "move-1", "old", mayWork},
 		{"a manifest", "", "", "", "", mayWork},
+		{"another Network than the one that has the network", "true", "move-1", "move-1", "another", "-f has Network another, and by"},
 		{"the Network of this cluster itself", "true", "move-1", "move-1", liveUID, "-f has this Network itself"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -156,11 +157,12 @@ func TestCheckOldSide(t *testing.T) {
 				samplecrdv1.AnnotationPaused: test.paused, samplecrdv1.AnnotationReconcileRequestedAt: test.requested,
 			}}}
 			n.Status.LastHandledReconcileAt = test.handled
-			err := (&mover{}).checkOldSide(Target{&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{UID: liveUID}}, *n})
+			p := pair{Target: Target{&samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{UID: liveUID}}, *n}, handover: neutron.Handover{From: neutron.Owner{Cluster: "old", UID: "old"}}}
+			err := (&mover{}).checkOldSide(p)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
-			if err := (&mover{request: Request{OldIsStopped: true}}).checkOldSide(Target{n, *n}); err != nil {
+			if err := (&mover{request: Request{OldIsStopped: true}}).checkOldSide(p); err != nil {
 				t.Error(err)
 			}
 		})

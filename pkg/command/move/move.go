@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -165,12 +166,18 @@ func (s *settings) targets(ctx context.Context, clients *kubeclient.Clients, std
 		return nil, err
 	}
 	var missing []error
+	seen := sets.New[string]()
 	for _, manifest := range manifests {
 		var old samplecrdv1.Network
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, &old); err != nil {
 			return nil, fmt.Errorf("%s/%s: %w", manifest.GetNamespace(), manifest.GetName(), err)
 		}
 		namespace := cmp.Or(old.Namespace, s.Namespace)
+		name := namespace + "/" + old.Name
+		if seen.Has(name) {
+			return nil, fmt.Errorf("%s is in -f twice: give it once", name)
+		}
+		seen.Insert(name)
 		network, err := clients.Networks.SamplecrdV1().Networks(namespace).Get(ctx, old.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			missing = append(missing, fmt.Errorf("%s/%s is not in this cluster: apply its manifest first", namespace, old.Name))
@@ -208,15 +215,14 @@ func (r Request) Move(ctx context.Context, clients *kubeclient.Clients, cloudOf 
 	if err != nil {
 		return exitError, err
 	}
-	counts, claims := map[result]int{}, map[neutron.Owner]result{}
+	counts, claims := map[result]int{}, map[claim]result{}
 	for i, p := range pairs {
 		counts[results[i]]++
-		claims[p.handover.From] = results[i]
+		if p.handover.From.UID != "" {
+			claims[claimOf(p.cloud, p.handover.From)] = results[i]
+		}
 	}
-	text, isAgain, err := m.rest(ctx, claims)
-	if err != nil {
-		return exitError, err
-	}
+	text, isAgain := m.rest(ctx, claims)
 	_, err = io.WriteString(stdout, text+summary(len(pairs), counts)+"\n")
 	switch {
 	case err != nil || isAgain || counts[failed] > 0:

@@ -452,6 +452,11 @@ default/web: error: the controller of cluster OLD had not paused the old Network
 			return f.dump("web", oldWeb, annotated(samplecrdv1.AnnotationPaused, "true", samplecrdv1.AnnotationReconcileRequestedAt, "move-1"),
 				func(n *samplecrdv1.Network) { n.Status.LastHandledReconcileAt = "move-1" })
 		}, []call{{"-yes", 0, strings.ReplaceAll(moved.want, "the name", "metadata.uid in -f")}}},
+		{"a Network that is twice in -f", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web")
+			return f.dump("web", oldWeb)
+		}, []call{{"-yes -old-is-stopped -f $dir/web.yaml", 1, "default/web is in -f twice: give it once"}}},
 		{"two networks of one name: a file says which one", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
 			f.old("TWIN", "default/web", oldDB)
@@ -525,6 +530,27 @@ None of these Networks takes over what cluster OLD has in cloud embedded:
 		}, []call{{sure, 1, `
 default/web: error: take over: a third Network imports network LEGACY too: if that one is gone, run openstack network unset --tag TAG LEGACY
 1 Network: 1 with an error`}}},
+		{"an import whose old Network has created a network too", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", importing(f.imported(owner(oldWeb))))
+			return ""
+		}, []call{{"-A", 1, `
+default/web: error: take over: Network OLD-WEB of the old cluster also has network WEB, which an import of network LEGACY does not take over: remove the mark of that one, or delete it if nothing uses it
+1 Network: 1 with an error`}}},
+		{"what is left cannot be listed", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web")
+			f.meddle("patch", 2, 2, func() {
+				f.server.SetFault(func(r *http.Request) *embedded.Fault {
+					if strings.HasPrefix(r.UserAgent(), "gophercloud") {
+						return nil // state lists them
+					}
+					return &embedded.Fault{Status: http.StatusServiceUnavailable, Type: "Unavailable", Message: "it is down"}
+				})
+			})
+			return ""
+		}, []call{{sure, 1, strings.Replace(moved.want, "1 Network:", `error: what is left in cloud embedded cannot be listed: list networks: 503 it is down
+1 Network:`, 1)}}},
 		{"a Network that is being deleted", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
 			f.network("web", beingDeleted)

@@ -149,7 +149,7 @@ func (m *mover) observe(ctx context.Context, p pair) (*neutron.Observed, error) 
 //
 // If it is interrupted, it can be run again: what is left follows from what is observed.
 func (m *mover) move(ctx context.Context, p pair) error {
-	if err := m.checkOldSide(p.Target); err != nil {
+	if err := m.checkOldSide(p); err != nil {
 		return err
 	}
 	// What was listed for all Networks can be minutes old: a lock that only a refusal follows would hold up the Network.
@@ -257,14 +257,17 @@ func (m *mover) unlock(ctx context.Context, network *samplecrdv1.Network) error 
 
 // checkOldSide returns an error if a controller may work on the old Network: nobody says that it is stopped, and -f does not show that
 // it has paused the Network for a move.
-func (m *mover) checkOldSide(t Target) error {
-	old := t.Old
+func (m *mover) checkOldSide(p pair) error {
+	old := p.Old
 	requested := old.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]
 	switch {
 	case m.request.OldIsStopped:
 		return nil
-	case old.UID != "" && old.UID == t.Network.UID:
+	case old.UID != "" && old.UID == p.Network.UID:
 		return errors.New("-f has this Network itself, not that of the old cluster: is the current context that of the new cluster?")
+	case old.UID != "" && old.UID != p.handover.From.UID:
+		return fmt.Errorf("-f has Network %s, and by %s it takes over from another one, %s: give -f that one, paused, or set -old-is-stopped if no controller of cluster %s works",
+			neutron.Printable(string(old.UID)), p.evidence, neutron.Printable(string(p.handover.From.UID)), m.request.From)
 	case !old.IsPaused() || !strings.HasPrefix(requested, requestPrefix):
 		return fmt.Errorf("a controller of cluster %s may work on it: set -old-is-stopped if none does, or pause the old Network as -h says", m.request.From)
 	case old.Status.LastHandledReconcileAt != requested:

@@ -102,19 +102,33 @@ func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error)
 	return lines, nil
 }
 
+// claim is what a Network takes over: all that an owner has in one place. It can have networks in several.
+type claim struct {
+	place neutron.Place
+	owner neutron.Owner
+}
+
+func claimOf(cloud *neutron.Cloud, owner neutron.Owner) claim {
+	place, _ := cloud.Client().Place() // its owners were listed
+	return claim{place, owner}
+}
+
 // rest says what the old cluster has and no Network has claimed. After a move, nothing of what was claimed may be there: isAgain means
-// that somebody still works with the old ID.
-func (m *mover) rest(ctx context.Context, claims map[neutron.Owner]result) (text string, isAgain bool, err error) {
+// that somebody still works with the old ID, or that it is not known.
+func (m *mover) rest(ctx context.Context, claims map[claim]result) (text string, isAgain bool) {
 	for _, cloud := range m.clouds() {
 		i := m.inventories[cloud]
 		if m.request.Yes {
+			var err error
 			if i.owners, err = cloud.ListOwners(ctx, i.from, i.to); err != nil {
-				return "", false, err
+				text += fmt.Sprintf("error: what is left in cloud %s cannot be listed: %v\n", cloud.Name(), err)
+				isAgain = true
+				continue
 			}
 		}
 		var unclaimed, again []types.UID
 		for owner := range i.owners {
-			switch result := claims[owner]; {
+			switch result := claims[claimOf(cloud, owner)]; {
 			case owner.Cluster != i.from || result == failed:
 			case result == "":
 				unclaimed = append(unclaimed, owner.UID)
@@ -130,7 +144,7 @@ func (m *mover) rest(ctx context.Context, claims map[neutron.Owner]result) (text
 		}
 		isAgain = isAgain || len(again) > 0
 	}
-	return text, isAgain, nil
+	return text, isAgain
 }
 
 // clouds returns the clouds of the Networks.

@@ -39,7 +39,7 @@ type Deed struct {
 	isDuplicate bool
 	isHalf      bool
 	routes      []lostRoute
-	isRepeated  bool // the owner has another subnet of that CIDR on the network: Neutron has made it twice
+	isRepeated  bool // the owner has another subnet of that CIDR on the network: Neutron has made it twice, and that one is attached if this one is
 	isHolder    bool // an imported network has the mark of the owner, and of nobody else
 	isNameless  bool // somebody has renamed what has the mark, so it does not say what the owner is called
 }
@@ -354,8 +354,8 @@ func (r *Rules) about(d *Deed, now *Snapshot, subnet string) string {
 	d.PoolID = s.SubnetPoolID
 	r.addTwins(d, now, s.NetworkID)
 	for _, other := range now.Subnets {
-		isSame := other.NetworkID == s.NetworkID && other.CIDR == s.CIDR && other.Description == s.Description
-		d.isRepeated = d.isRepeated || isSame && other.ID != s.ID
+		isSame := other.NetworkID == s.NetworkID && other.CIDR == s.CIDR && other.Description == s.Description && other.ID != s.ID
+		d.isRepeated = d.isRepeated || isSame && (len(now.Interfaces[s.ID]) == 0 || len(now.Interfaces[other.ID]) > 0)
 	}
 	switch {
 	case s.ID == "":
