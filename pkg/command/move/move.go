@@ -49,8 +49,8 @@ controller has seen it:
 If a controller works in this cluster, create its Networks with the annotation
 samplecrd.k8s.io/paused=true. If the command is interrupted, run it again.
 
-The exit code is 0 if nothing is left to do, 2 if there are changes (without -yes),
-and 1 after an error.`
+The exit code is 0 if no Network here has anything left to move, also if the old
+cluster has more, 2 if there are changes (without -yes), and 1 after an error.`
 
 const examples = `  samplecrd-controller move -from-cluster-id 5d1e… -A
   samplecrd-controller move -from-cluster-id 5d1e… -A -old-is-stopped -yes

@@ -50,8 +50,9 @@ const (
 	AnnotationNetworkGateway = "samplecrd.k8s.io/network-gateway"
 	// AnnotationNetworkTemplate on a Deployment names a Network in the same namespace. The
 	// Network of the Deployment takes over its spec, except the fields that only one Network
-	// can have: cidr, subnetPool, gateway, allocationPools, additionalSubnets, external, provider
-	// and deletionPolicy, the host routes with a next hop inside the template's CIDR, and what is
+	// can have: cidr, subnetPool, gateway, allocationPools, additionalSubnets, external, provider,
+	// import, managementPolicy, deletionPolicy, availabilityZoneHints and router.routes, the host
+	// routes with a next hop inside the template's CIDR, and what is
 	// of another IP family than its own CIDR. With a subnet pool its IP family is not known: it
 	// takes over all DNS servers, ipv6 only if the prefix length is 64, and no host routes. It
 	// follows the changes of the template, except cloudCredentialsRef, which is taken over when it

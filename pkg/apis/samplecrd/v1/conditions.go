@@ -11,9 +11,9 @@ const Finalizer = "samplecrd.k8s.io/neutron"
 // understand them: https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md.
 // Argo CD needs a health check, which is in artifacts/argocd.
 const (
-	// ConditionReady is True if Neutron matches the generation in
-	// status.observedGeneration, False if it does not, and Unknown before the first sync.
-	// It is always present.
+	// ConditionReady is True if Neutron matches the generation in status.observedGeneration, False if
+	// it does not, and Unknown before the first sync. It is also True if the network is only observed
+	// and can be read: then the reason says whether it matches. It is always present.
 	ConditionReady = "Ready"
 	// ConditionReconciling is present, and True, while the spec is not in force yet and the
 	// controller goes on trying.

@@ -19,7 +19,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, a third party's example"
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.status.cidr`,description="The CIDR of the subnet in Neutron"
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.gateway`,description="The gateway of the subnet in Neutron"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether Neutron matches the spec"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether Neutron matches the spec, or a network that is only observed can be read"
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="The reason of the Ready condition"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="The time since the Network was created"
 // +kubebuilder:printcolumn:name="Network ID",type=string,priority=1,JSONPath=`.status.networkID`,description="The ID of the network in Neutron"
@@ -258,7 +258,8 @@ type SubnetSpec struct {
 	CIDR string `json:"cidr,omitempty"`
 
 	// subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block
-	// of a subnet pool of the project, or of one that is shared with all projects. The status shows
+	// of a subnet pool of the project, or of one that is shared with all projects. With the
+	// credentials of an administrator and an id, it can be the pool of any project. The status shows
 	// the block. The subnet keeps it until the subnet is deleted.
 	//
 	// The addresses are not known before Neutron has chosen the block. So gateway can only be None or
@@ -538,8 +539,8 @@ type ProviderSpec struct {
 // ImportSpec names the network that a Network takes over.
 type ImportSpec struct {
 	// networkID is the ID of the network in Neutron. With managementPolicy Managed it must be a
-	// network of the project of the credentials that is not an external network and that carries
-	// no other owner's mark.
+	// network of the project of the credentials that is not an external network, that carries
+	// no other owner's mark, and that has the availabilityZoneHints of the spec, if there are any.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=36

@@ -11,8 +11,8 @@ package v1
 // ImportSpec names the network that a Network takes over.
 type ImportSpecApplyConfiguration struct {
 	// networkID is the ID of the network in Neutron. With managementPolicy Managed it must be a
-	// network of the project of the credentials that is not an external network and that carries
-	// no other owner's mark.
+	// network of the project of the credentials that is not an external network, that carries
+	// no other owner's mark, and that has the availabilityZoneHints of the spec, if there are any.
 	NetworkID *string `json:"networkID,omitempty"`
 }
 

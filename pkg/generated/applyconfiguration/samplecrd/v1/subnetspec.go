@@ -52,7 +52,8 @@ type SubnetSpecApplyConfiguration struct {
 	// subnet with this CIDR, that subnet is taken over, and is not deleted when the CIDR changes.
 	CIDR *string `json:"cidr,omitempty"`
 	// subnetPool lets Neutron choose the address range of the subnet, in place of cidr: a free block
-	// of a subnet pool of the project, or of one that is shared with all projects. The status shows
+	// of a subnet pool of the project, or of one that is shared with all projects. With the
+	// credentials of an administrator and an id, it can be the pool of any project. The status shows
 	// the block. The subnet keeps it until the subnet is deleted.
 	//
 	// The addresses are not known before Neutron has chosen the block. So gateway can only be None or
