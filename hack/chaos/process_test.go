@@ -112,6 +112,7 @@ func (r *replica) keepRunning(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			l.send(syscall.SIGCONT)
+			l.waitUntilItHandlesSignals()
 			err := l.process.Stop()
 			r.look(l)
 			if l.process.Log.Count(lostMessage) > 0 {
@@ -132,6 +133,14 @@ func (r *replica) keepRunning(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// waitUntilItHandlesSignals waits until the process has written something, or has ended. A busy computer takes seconds to begin a
+// process, and until it handles signals, a SIGTERM ends it without an exit code.
+func (l *life) waitUntilItHandlesSignals() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_ = l.process.Log.WaitFor(ctx, "\n")
 }
 
 func (r *replica) start() (*life, error) {

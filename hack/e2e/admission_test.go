@@ -52,7 +52,7 @@ const (
 	deniedRules  = "ValidatingAdmissionPolicy 'samplecrd-networks-rules' with binding 'samplecrd-networks-rules' denied request: "
 
 	services     = "10.96.0.0/12 (Services of the cluster)"
-	isReserved   = ". Choose another address range. The reserved ranges are in ConfigMap samplecrd-system/samplecrd-networks"
+	isReserved   = ". Choose another address range. The reserved ranges are in ConfigMap samplecrd-system/samplecrd-networks. Ranges from subnet pools are not compared with them"
 	noRetain     = "deletionPolicy Retain is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Set deletionPolicy to Delete, or leave it out"
 	noImport     = "import is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave it out: then the controller creates a network"
 	noManaging   = "managementPolicy Managed of an imported network is forbidden by ConfigMap samplecrd-system/samplecrd-networks. Leave managementPolicy at Observe"

@@ -27,7 +27,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
@@ -112,6 +114,7 @@ func TestRealNeutron(t *testing.T) {
 			"a Network from its creation to its end": (*real).fromCreationToEnd,
 			"the quota is used up":                   (*real).quotaIsUsedUp,
 			"a subnet is made twice":                 (*real).subnetIsMadeTwice,
+			"a network is shared":                    (*real).networkIsShared,
 		}) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -337,6 +340,41 @@ func (r *real) idsOf(name, cidr string) (ids []string) {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// networkIsShared shows both sides: the project that has the network, and the other one, in which a Network observes it.
+func (r *real) networkIsShared() {
+	other := r.connectTo(realneutron.OtherCloud, r.cloudsYAML())
+	project, err := other.GetAuthResult().(tokens.CreateResult).ExtractProject()
+	r.must(err)
+	r.start("-resync=2s", retryQuickly)
+	network := r.createSpec("shared", "10.3.0.0/24", "", "  sharedWith: [{projectID: "+project.ID+"}]\n")
+	r.equal(strings.Join(network.Status.SharedWith, " "), project.ID)
+
+	r.applySecret("theirs", map[string]string{"clouds.yaml": strings.ReplaceAll(string(r.cloudsYAML()), realneutron.OtherCloud+":", "theirs:")})
+	_, err = r.tryKubectl(fmt.Sprintf(`apiVersion: samplecrd.k8s.io/v1
+kind: Network
+metadata: {name: theirs}
+spec:
+  import: {networkID: %s}
+  managementPolicy: Observe
+  cloudCredentialsRef: {secretName: theirs, cloudName: theirs}
+`, network.Status.NetworkID), "apply", "-f", "-")
+	r.must(err)
+	seen := r.waitFor("theirs", metav1.ConditionTrue, samplecrdv1.ReasonObserved)
+	r.equal(seen.Status.CIDR, "10.3.0.0/24")
+	r.equal(seen.Status.ProjectID, project.ID)
+
+	port, err := ports.Create(r.Context(), other, ports.CreateOpts{NetworkID: network.Status.NetworkID, Name: "their-vm"}).Extract()
+	r.must(err)
+	r.applySpec("shared", "10.3.0.0/24", "")
+	r.says("shared", samplecrdv1.ReasonInUse, "their-vm")
+	r.equal(r.waitFor("theirs", metav1.ConditionTrue, samplecrdv1.ReasonObserved).Status.CIDR, "10.3.0.0/24")
+	r.must(ports.Delete(r.Context(), other, port.ID).ExtractErr())
+	r.equal(strings.Join(r.waitReady("shared").Status.SharedWith, " "), "")
+	r.waitNotReady("theirs", samplecrdv1.ReasonNetworkNotFound)
+	r.kubectl("delete", "network", "theirs", "shared")
+	r.nothing("shared")
 }
 
 // quotaIsUsedUp is in another project, whose quota the others do not have.

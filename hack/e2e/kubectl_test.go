@@ -37,6 +37,10 @@ func TestKubectlCreatesAndShowsNetworks(t *testing.T) {
 
 	w.contains(w.kubectl("explain", "network"), "Network declares a network in OpenStack Neutron")
 	w.contains(w.kubectl("explain", "network.spec"), "cidr", "gateway", "the address range of the subnet", "Exactly one of cidr and subnetPool is required")
+	w.contains(w.kubectl("explain", "network.spec.subnetPool"), "lets Neutron choose the address range of the subnet", "prefixLength")
+	w.contains(w.kubectl("explain", "network.spec.sharedWith"), "projectID")
+	w.contains(w.kubectl("explain", "network.spec.router.routes"), "destination", "nextHop")
+	w.contains(w.kubectl("explain", "network.spec.availabilityZoneHints"), "LIST", "zones")
 	w.contains(w.kubectl("explain", "network.spec.import"), "networkID", "-required-")
 	w.contains(w.kubectl("explain", "network.spec.gateway"), "None means a subnet without a gateway")
 	w.contains(w.kubectl("explain", "network.status.conditions"), "Ready is always present")

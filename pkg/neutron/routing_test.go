@@ -1337,3 +1337,32 @@ func TestWhatWasMadeTwiceGoes(t *testing.T) {
 		}
 	}
 }
+
+// Neutron gives two requests two blocks of a subnet pool. The one that nothing needs goes back.
+func TestABlockThatWasAllocatedTwiceGoesBack(t *testing.T) {
+	for _, isLost := range []bool{false, true} {
+		c := newRoutedCloud(t)
+		c.pool(t, "team", "10.20.0.0/16")
+		r := c.declare(ownRouterOn(byName("public")), pooled(byName("team"), 24), withPooled("more", "team", 24))
+		c.SetFault(func(request *http.Request) *embedded.Fault {
+			if request.Method != http.MethodPost || !strings.HasSuffix(request.URL.Path, "/subnets") {
+				return nil
+			}
+			return &embedded.Fault{Twice: true, Drop: isLost}
+		})
+		for range 3 {
+			_, _, _ = r.sync(t)
+		}
+		c.SetFault(nil)
+		noError(t, c.Observer().Relist(t.Context()))
+		recorded := r.Status.DeepCopy()
+		n := r.synced(t)
+		subnets := c.inNeutron(t, n.ID).Subnets
+		equal(t, "2 subnets, 2 interfaces", fmt.Sprintf("%d subnets, %d interfaces", len(subnets), len(c.Interfaces())))
+		for _, s := range recorded.Subnets {
+			if s.RouterPortID != "" && n.subnet(s.ID) == nil {
+				t.Errorf("the subnet of the status that is attached is gone: %+v", s)
+			}
+		}
+	}
+}

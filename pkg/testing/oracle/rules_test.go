@@ -46,6 +46,9 @@ func parse[T any](of, changes string) *T {
 func TestRules(t *testing.T) {
 	r := &Rules{Cluster: "c", IsStrange: func(string) bool { return false }, IsLegacy: func(id string) bool { return id == "legacy" }}
 	const unmarked, external = `{"description": ""}`, `"description": "MARK", "external_gateway_info": {"network_id": "ext"}`
+	// more is a second subnet of the CIDR, and a project that the network is shared with.
+	const more = `{"Subnets": {"twin": {"id": "twin", "description": "MARK", "network_id": "net", "cidr": "fd00::/64", "ipv6_ra_mode": "slaac"}},
+		"Shares": {"policy": {"id": "policy", "object_id": "net", "target_tenant": "p", "action": "access_as_shared"}}}`
 	// permits and forbids are changes of the Network with which the request is permitted, and is not.
 	for _, test := range []struct{ request, body, want, permits, forbids string }{
 		{"POST networks", `{"network": {"description": "MARK"}}`, "creates a network", `{}`, `{GONE}`},
@@ -64,13 +67,21 @@ func TestRules(t *testing.T) {
 		{"DELETE networks/legacy/tags/TAG1", ``, "removes the mark of an imported network", `{GONE, "spec": {IMPORTED, "deletionPolicy": "Delete"}}`, `{GONE, "spec": {IMPORTED, "managementPolicy": "Observe"}}`},
 		{"PUT networks/legacy/tags", `{"tags": ["a"]}`, "it removes the mark of UID2", `{}`, `{}`},
 		{"DELETE subnets/sub", ``, "deletes a subnet", `{"spec": {"ipv6": null}}`, `{}`},
+		{"DELETE subnets/twin", ``, "deletes a subnet", `{}`, `{"metadata": {"annotations": {"samplecrd.k8s.io/paused": "true"}}}`},
+		{"POST subnets", `{"subnet": {"network_id": "net", "subnetpool_id": "pool", "prefixlen": 64, "ip_version": 6}}`, "takes a CIDR from a subnet pool",
+			`{"spec": {"additionalSubnets": [{"name": "more", "subnetPool": {"id": "pool", "prefixLength": 64}}]}}`, `{"spec": {"additionalSubnets": [{"name": "more", "subnetPool": {"id": "pool", "prefixLength": 65}}]}}`},
+		{"POST rbac-policies", `{"rbac_policy": {"object_id": "net", "target_tenant": "p", "action": "access_as_shared"}}`, "shares a network",
+			`{"spec": {"sharedWith": [{"projectID": "p"}]}, "status": {"sharedWith": ["p"]}}`, `{"spec": {"sharedWith": [{"projectID": "p"}]}}`},
+		{"DELETE rbac-policies/policy", ``, "ends the sharing of a network", `{"status": {"sharedWith": ["p"]}}`, `{}`},
 		{"POST routers", `{"router": {` + external + `}}`, "creates a router", `{}`, `{"spec": {"router": null}}`},
+		{"POST routers", `{"router": {` + external + `, "availability_zone_hints": ["az2"]}}`, "creates a router",
+			`{"spec": {"router": {"availabilityZoneHints": ["az2"]}}}`, `{"spec": {"router": {"availabilityZoneHints": ["nova"]}}}`},
 		{"DELETE routers/own", ``, "deletes a router", `{"spec": {"router": null}}`, `{}`},
 		{"PUT routers/own/remove_router_interface", `{"subnet_id": "sub"}`, "detaches a subnet", `{"spec": {"ipv6": null}}`, `{}`},
 		{"PUT routers/own/add_router_interface", `{"subnet_id": "sub"}`, "attaches a subnet", `{}`, `{"spec": {"router": null}}`},
 	} {
 		method, path, _ := strings.Cut(text.Replace(test.request), " ")
-		d, wrong := r.DeedOf(parse[Snapshot](inNeutron, `{}`), method, path, []byte(text.Replace(test.body)))
+		d, wrong := r.DeedOf(parse[Snapshot](inNeutron, more), method, path, []byte(text.Replace(test.body)))
 		if got := string(d.Kind) + wrong; got != text.Replace(test.want) {
 			t.Errorf("%s %s: %s, want %s", test.request, test.body, got, test.want)
 		}
@@ -174,5 +185,29 @@ func TestJudgeOfAnOrphanThatWasRenamed(t *testing.T) {
 		if !strings.HasSuffix(wrong, test.want) || test.want == "" && wrong != "" {
 			t.Errorf("%s, gone %t: %q, want %q", test.name, test.isGone, wrong, test.want)
 		}
+	}
+}
+
+// A change that the model of the handover does not take is none of a handover.
+func TestIsHandover(t *testing.T) {
+	for _, test := range []struct {
+		name, network, subnet, router, id string
+		want                              bool
+	}{
+		{"the network goes first", "old", "old", "old", "n", true},
+		{"a router before its network", "old", "old", "old", "r", false},
+		{"a subnet before a router", "new", "old", "old", "s", false},
+		{"a subnet at the end", "new", "old", "new", "s", true},
+		{"the unlock at the end", "new", "new", "new", "", true},
+		{"the unlock too early", "new", "old", "new", "", false},
+		{"the network a second time", "new", "old", "old", "n", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &Snapshot{Networks: map[string]Network{"n": {Description: test.network}}, Subnets: map[string]Subnet{"s": {Description: test.subnet}},
+				Routers: map[string]Router{"r": {Description: test.router}}}
+			if got := s.IsHandover("old", "new", test.id); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
 	}
 }
