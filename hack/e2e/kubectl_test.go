@@ -40,7 +40,7 @@ func TestKubectlCreatesAndShowsNetworks(t *testing.T) {
 	w.contains(w.kubectl("explain", "network.spec.subnetPool"), "lets Neutron choose the address range of the subnet", "prefixLength")
 	w.contains(w.kubectl("explain", "network.spec.sharedWith"), "projectID")
 	w.contains(w.kubectl("explain", "network.spec.router.routes"), "destination", "nextHop")
-	w.contains(w.kubectl("explain", "network.spec.availabilityZoneHints"), "LIST", "zones")
+	w.contains(w.kubectl("explain", "network.spec.availabilityZoneHints"), "[]string", "zones")
 	w.contains(w.kubectl("explain", "network.spec.import"), "networkID", "-required-")
 	w.contains(w.kubectl("explain", "network.spec.gateway"), "None means a subnet without a gateway")
 	w.contains(w.kubectl("explain", "network.status.conditions"), "Ready is always present")
