@@ -30,6 +30,8 @@ type history struct {
 	last map[types.UID]*samplecrdv1.Network
 	// versions is how many versions there were when this one had been added.
 	versions map[string]int
+	// untilGone is how many versions there were before the Network went.
+	untilGone map[types.UID]int
 	// isLost has the Networks that went without having been told to wait: a restore of etcd has lost them, or their
 	// finalizer.
 	isLost map[types.UID]bool
@@ -49,6 +51,9 @@ func keyOf(n *samplecrdv1.Network) string {
 
 // add must be called with the lock held.
 func (h *history) add(n *samplecrdv1.Network, isGone bool) {
+	if isGone {
+		h.untilGone[n.UID] = h.Len()
+	}
 	h.Add(n, isGone)
 	if last := h.last[n.UID]; isGone && last != nil && last.DeletionTimestamp == nil {
 		h.isLost[n.UID] = true
@@ -115,6 +120,12 @@ func (h *history) list(ctx context.Context) string {
 	}
 	for uid, last := range h.last {
 		if last != nil && !exists[uid] {
+			if isRestored := h.listed != nil; !isRestored && last.DeletionTimestamp == nil && len(last.Finalizers) == 0 {
+				// A controller can have added it meanwhile, too late: the API server has deleted the Network in spite of it.
+				last = last.DeepCopy()
+				last.Finalizers = []string{samplecrdv1.Finalizer}
+				h.add(last, false)
+			}
 			h.add(last, true)
 			h.isLost[uid] = true
 			h.world.count("Networks that a restore has lost")
@@ -164,9 +175,9 @@ func (h *history) await(ctx context.Context, n *samplecrdv1.Network) (versions i
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if versions, ok = h.versions[keyOf(n)]; !ok {
-			// The one that removes the last finalizer is never stored.
+			// The one that removes the last finalizer is never stored, and one that was stored while there was no watch is not known.
 			last, isKnown := h.last[n.UID]
-			versions, ok = h.Len(), isKnown && last == nil
+			versions, ok = h.untilGone[n.UID], isKnown && last == nil
 		}
 		return ok || h.world.restores.Load() != restores, nil
 	})

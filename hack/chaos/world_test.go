@@ -100,7 +100,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 	}
 	w := &world{plan: p, dir: dir, binary: binary, controlPlane: controlPlane, tally: &tally{counts: map[string]int{}, journal: journal}}
 	w.election = election{hasLed: map[*life]bool{}, late: map[string]int{}, changes: map[*life]int{}}
-	w.history = history{world: w, last: map[types.UID]*samplecrdv1.Network{}, versions: map[string]int{}, isLost: map[types.UID]bool{}}
+	w.history = history{world: w, last: map[types.UID]*samplecrdv1.Network{}, versions: map[string]int{}, untilGone: map[types.UID]int{}, isLost: map[types.UID]bool{}}
 	config, err := w.reachKubernetes(ctx)
 	if err != nil {
 		return nil, err
