@@ -1309,7 +1309,8 @@ func TestADuplicateIsDeletedWhileRoutersCannotBeListed(t *testing.T) {
 	equal(t, NotFound, ReasonOf(err))
 }
 
-// syncedTwice syncs while Neutron handles each creation in the collection twice, and then once more without that.
+// syncedTwice syncs while Neutron handles each creation in the collection twice, and then once more without that. No subnet that is
+// attached may go then.
 func (r *resource) syncedTwice(t *testing.T, collection string, isLost bool) *Observed {
 	t.Helper()
 	r.c.SetFault(func(request *http.Request) *embedded.Fault {
@@ -1323,7 +1324,14 @@ func (r *resource) syncedTwice(t *testing.T, collection string, isLost bool) *Ob
 	}
 	r.c.SetFault(nil)
 	noError(t, r.c.Observer().Relist(t.Context()))
-	return r.synced(t)
+	before := r.Status.DeepCopy()
+	n := r.synced(t)
+	for _, s := range before.Subnets {
+		if s.RouterPortID != "" && n.subnet(s.ID) == nil {
+			t.Errorf("the subnet of the status that is attached is gone: %+v", s)
+		}
+	}
+	return n
 }
 
 // Two workers of Neutron can handle one request at the same moment: a client or a proxy has sent it again, or another controller has
