@@ -281,6 +281,14 @@ func HasFinalizer(network *samplecrdv1.Network) bool {
 	return slices.Contains(network.Finalizers, samplecrdv1.Finalizer)
 }
 
+// IsWrittenHere reports whether a controller of this cluster has written the Network. What a backup has restored of managedFields is
+// older than the Network.
+func IsWrittenHere(network *samplecrdv1.Network) bool {
+	return slices.ContainsFunc(network.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == fieldManager && !entry.Time.Before(&network.CreationTimestamp)
+	})
+}
+
 // AddFinalizerIfNeeded returns the Network with the finalizer, and whether it had to be added.
 func (l *Networks) AddFinalizerIfNeeded(ctx context.Context, network *samplecrdv1.Network) (patched *samplecrdv1.Network, added bool, err error) {
 	if HasFinalizer(network) {

@@ -160,6 +160,12 @@ func locked(n *samplecrdv1.Network) {
 	n.Finalizers = []string{samplecrdv1.Finalizer}
 }
 
+// begun makes the Network one that the controller of this cluster has given its finalizer.
+func begun(n *samplecrdv1.Network) {
+	n.CreationTimestamp, n.Finalizers = metav1.Unix(1000, 0), []string{samplecrdv1.Finalizer}
+	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: new(metav1.Unix(1001, 0))}, {Manager: "samplecrd-controller", Time: new(metav1.Unix(1000, 0))}}
+}
+
 // dump writes what the old cluster has of default/<name>, and returns the arguments that name the file.
 func (f *fixture) dump(name string, uid types.UID, changes ...func(*samplecrdv1.Network)) string {
 	f.Helper()
@@ -261,6 +267,9 @@ default/web: 2 changes to take over from OLD-WEB, found by the name
   2. mark of subnet WEB-SUBNET replaced
 1 Network: 1 with changes`}
 	moved := call{sure, 0, strings.NewReplacer("2 changes to take over from", "moved from", "with changes", "moved").Replace(dry.want)}
+	hasBegun := call{sure, 1, `
+default/web: error: pause it: the controller of this cluster has begun with it, and may be creating a network: pause it with both annotations that -h names, and run this again in a few seconds, or, if no controller works here, remove its finalizer samplecrd.k8s.io/neutron
+1 Network: 1 with an error`}
 	for _, test := range []struct {
 		name string
 		// prepare makes what is there. It returns what is added to the arguments.
@@ -493,6 +502,62 @@ default/db: error: default/web (by the name) and default/db (by metadata.uid in 
 		}, []call{{sure, 1, `
 default/web: error: take over: the controller of this cluster has created network SECOND for it already: if nothing uses that one, delete this Network, so that the controller deletes that network, and create it again, paused
 1 Network: 1 with an error`}}},
+		{"the controller here has begun", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun)
+			return ""
+		}, []call{hasBegun}},
+		{"the controller here begins while it is moved", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web")
+			f.meddle("patch", 1, 1, func() { f.network("web", begun) })
+			return ""
+		}, []call{hasBegun}},
+		{"the controller here has begun, and has not handled the pause", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun, annotated(samplecrdv1.AnnotationPaused, "true", samplecrdv1.AnnotationReconcileRequestedAt, "move-2"),
+				func(n *samplecrdv1.Network) { n.Status.LastHandledReconcileAt = "move-1" })
+			return ""
+		}, []call{hasBegun}},
+		{"the controller here has begun, and has handled the pause", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun, annotated(samplecrdv1.AnnotationPaused, "true", samplecrdv1.AnnotationReconcileRequestedAt, "move-1"),
+				func(n *samplecrdv1.Network) { n.Status.LastHandledReconcileAt = "move-1" })
+			return ""
+		}, []call{moved}},
+		{"a backup with the finalizer and what the old controller has written", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun, func(n *samplecrdv1.Network) { n.CreationTimestamp = metav1.Unix(1001, 0) })
+			return ""
+		}, []call{moved}},
+		{"the controller here has written a Network, and has not begun", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun, func(n *samplecrdv1.Network) { n.Finalizers = nil })
+			return ""
+		}, []call{moved}},
+		{"an interrupted move, before anything was moved", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun, locked)
+			return ""
+		}, []call{{sure, 0, strings.Replace(strings.ReplaceAll(moved.want, "the name", "an earlier move"), "1 Network:", "  3. annotation samplecrd.k8s.io/moving-from removed\n1 Network:", 1)}}},
+		{"the controller here has begun, and finds the network of the old one", func(f *fixture) string {
+			id := f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun, func(n *samplecrdv1.Network) { n.Status.NetworkID = id })
+			return ""
+		}, []call{{sure, 0, strings.ReplaceAll(moved.want, "the name", "status.networkID")}}},
+		{"the controller here has begun, and its network was deleted", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", begun, func(n *samplecrdv1.Network) { n.Status.NetworkID = "gone" })
+			return ""
+		}, []call{hasBegun}},
+		{"the controller here has begun with an import", func(f *fixture) string {
+			f.network("web", begun, importing(f.imported(owner(oldWeb))))
+			return ""
+		}, []call{{sure, 0, `
+default/web: moved from OLD-WEB, found by spec.import.networkID
+  1. new tag of network LEGACY added
+  2. old tag of network LEGACY removed
+1 Network: 1 moved`}}},
 		{"the controller here creates a network while it is moved: what was moved must not be deleted", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
 			f.network("web")

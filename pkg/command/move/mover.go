@@ -4,6 +4,7 @@
 package move
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,6 +144,7 @@ func (m *mover) observe(ctx context.Context, p pair) (*neutron.Observed, error) 
 // move makes the changes. In this order, no moment has two owners that act, or an owner that does not know:
 //
 //	the old side is paused, or gone
+//	the new side has not begun, or is paused too
 //	lock      the new Network gets its finalizer, and is paused
 //	moves     network, routers, subnets: each only if it is as it was observed, and the lock is there
 //	unlock    when nothing is left
@@ -198,16 +200,15 @@ func (m *mover) round(ctx context.Context, p pair, network *samplecrdv1.Network,
 	return nil
 }
 
-// lock pauses the new Network. A controller that works here begins nothing any more: it has not given the Network its finalizer, or it
-// reads the Network once more before it creates a network. A controller that has given it the finalizer right before the lock does not
-// read it again. If that creates a second network, the next look at Neutron finds two, and the move fails.
+// lock pauses the new Network. A controller that works here creates nothing any more: it has not given the Network its finalizer, and
+// that write fails now, or checkNewSide has shown that it does nothing.
 func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		network, err = m.get(ctx, p.Network)
 		if err != nil {
 			return err
 		}
-		if err := p.checkDeletion(network); err != nil {
+		if err := cmp.Or(p.checkDeletion(network), m.checkNewSide(p, network)); err != nil {
 			return err
 		}
 		switch lock := network.Annotations[samplecrdv1.AnnotationMovingFrom]; {
@@ -220,6 +221,31 @@ func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network,
 		return err
 	})
 	return network, err
+}
+
+// checkNewSide returns an error if the controller of this cluster may be about to create a network. It does that after it has added the
+// finalizer or read the Network, perhaps minutes later, and a lock in between does not stop it. That it has handled a pause shows that it
+// has ended. It creates nothing if the status has the ID of the network that is moved, nor for an import.
+//
+// A finalizer from a backup is no sign of a controller. One that works here, although it must not, is not noticed before it has
+// written the Network.
+func (m *mover) checkNewSide(p pair, network *samplecrdv1.Network) error {
+	isLocked := network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
+	findsOther := hasNetwork(m.inventories[p.cloud].owners[p.handover.From], network.Status.NetworkID)
+	createsNothing := !live.HasFinalizer(network) || findsOther || network.Spec.Import != nil
+	if isLocked || createsNothing || !live.IsWrittenHere(network) || hasHandledPause(network) {
+		return nil
+	}
+	return errors.New("the controller of this cluster has begun with it, and may be creating a network: pause it with both annotations that -h names, and run this again in a few seconds, or, if no controller works here, remove its finalizer " + samplecrdv1.Finalizer)
+}
+
+// isPausedForMove reports whether a user has paused the Network for a move, and hasHandledPause whether the controller has seen it.
+func isPausedForMove(network *samplecrdv1.Network) bool {
+	return network.IsPaused() && strings.HasPrefix(network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt], requestPrefix)
+}
+
+func hasHandledPause(network *samplecrdv1.Network) bool {
+	return isPausedForMove(network) && network.Status.LastHandledReconcileAt == network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]
 }
 
 // get reads the Network. It fails if that is another one by now.
@@ -259,7 +285,6 @@ func (m *mover) unlock(ctx context.Context, network *samplecrdv1.Network) error 
 // it has paused the Network for a move.
 func (m *mover) checkOldSide(p pair) error {
 	old := p.Old
-	requested := old.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]
 	switch {
 	case m.request.OldIsStopped:
 		return nil
@@ -268,9 +293,9 @@ func (m *mover) checkOldSide(p pair) error {
 	case old.UID != "" && old.UID != p.handover.From.UID:
 		return fmt.Errorf("-f has Network %s, and by %s it takes over from another one, %s: give -f that one, paused, or set -old-is-stopped if no controller of cluster %s works",
 			neutron.Printable(string(old.UID)), p.evidence, neutron.Printable(string(p.handover.From.UID)), m.request.From)
-	case !old.IsPaused() || !strings.HasPrefix(requested, requestPrefix):
+	case !isPausedForMove(&old):
 		return fmt.Errorf("a controller of cluster %s may work on it: set -old-is-stopped if none does, or pause the old Network as -h says", m.request.From)
-	case old.Status.LastHandledReconcileAt != requested:
+	case !hasHandledPause(&old):
 		return fmt.Errorf("the controller of cluster %s had not paused the old Network when -f was made: get it again in a few seconds, or look at its status there if that does not help", m.request.From)
 	}
 	return nil
