@@ -84,12 +84,12 @@ type modelState struct {
 
 // modelRules are what the page and the code demand. Without each, something must go wrong: see TestTheModelNotices.
 type modelRules struct {
-	oldIsConfirmed, oldStaysPaused, oldIsKeptUntilTheEnd, newIsLocked, networkIsFirst, isConditional, seesOtherOwner, unlocksLast bool
+	oldIsConfirmed, newIsConfirmed, oldStaysPaused, oldIsKeptUntilTheEnd, newIsLocked, networkIsFirst, isConditional, seesOtherOwner, unlocksLast bool
 	// The controllers read Neutron past their caches when they go on.
 	unlockReads, resumeReads bool
 }
 
-var allModelRules = modelRules{true, true, true, true, true, true, true, true, true, true}
+var allModelRules = modelRules{true, true, true, true, true, true, true, true, true, true, true}
 
 // model has the two owners' views.
 type model struct {
@@ -256,6 +256,9 @@ type transition struct {
 }
 
 func (m *model) next(s modelState) (all []transition) {
+	if s.sky.hasSecond {
+		return nil // move refuses that, and says what to do
+	}
 	add := func(label string, change func(*modelState)) {
 		next := s
 		change(&next)
@@ -295,16 +298,26 @@ func (m *model) controller(s modelState, i int, of modelMark, add func(string, f
 		add(name+": "+r.step+", the answer is lost", func(n *modelState) { n.sky, n.sides[i].request = after, modelRequest{} })
 		return
 	}
-	seen := side.seen
-	if !m.observed(seen, of).Exists() || side.cached.wantsRead {
-		seen = s.sky // an empty cache proves nothing
+	seen, known := side.seen, side.cached
+	isVerified := known == side.network
+	isNew := known.exists && !known.isDeleting && !known.isPaused && !known.isLocked && !known.hasFinalizer
+	if isNew && !isVerified {
+		return // the finalizer is added only to the version that is known
 	}
-	step, isReversible := m.step(of, side.cached, seen)
-	isVerified := side.cached == side.network
+	known.hasFinalizer = known.hasFinalizer || isNew
+	if !m.observed(seen, of).Exists() && !isNew || known.wantsRead {
+		seen = s.sky // an empty cache proves nothing, except for a new Network
+	}
+	step, isReversible := m.step(of, known, seen)
 	if step != "" && (isReversible || isVerified) {
-		add(name+" decides: "+step, func(n *modelState) { n.sides[i].request, n.sides[i].seen = modelRequest{step, seen}, seen })
+		add(name+" decides: "+step, func(n *modelState) {
+			n.sides[i].request, n.sides[i].seen = modelRequest{step, seen}, seen
+			if isNew { // no other read comes between this write and the request
+				n.sides[i].network, n.sides[i].cached = known, known
+			}
+		})
 	}
-	if known := side.cached; step == "" && isVerified && known.exists && known.isDeleting && !known.isPaused && !known.isLocked && m.observed(s.sky, of).IsEmpty() {
+	if step == "" && isVerified && known.exists && known.isDeleting && !known.isPaused && !known.isLocked && m.observed(s.sky, of).IsEmpty() {
 		add(name+" removes the finalizer", func(n *modelState) { n.sides[i].network.exists = false })
 	}
 }
@@ -323,6 +336,9 @@ func (m *model) users(s modelState, add func(string, func(*modelState))) {
 	}
 	if old.exists && !old.isDeleting && (isDone || !m.rules.oldIsKeptUntilTheEnd) {
 		add("user deletes the old Network", func(n *modelState) { n.sides[0].network.isDeleting = true })
+	}
+	if new.exists && !new.isPaused && !isDone {
+		add("user pauses the new Network", func(n *modelState) { n.sides[1].network.isPaused = true })
 	}
 	if new.exists && !new.isDeleting {
 		add("user deletes the new Network", func(n *modelState) {
@@ -358,7 +374,8 @@ func (m *model) mover(s modelState, add func(string, func(*modelState))) {
 	isConfirmed := !old.isUp || old.network.isPaused && (old.cached.isPaused && old.request.step == "" || !m.rules.oldIsConfirmed)
 	switch s.phase {
 	case moveIdle:
-		isRefused := !new.network.exists || new.network.isDeleting && !new.network.isLocked
+		mayCreate := new.isUp && new.network.hasFinalizer && !new.network.isLocked && (!new.network.isPaused || !new.cached.isPaused || new.request.step != "")
+		isRefused := !new.network.exists || new.network.isDeleting && !new.network.isLocked || mayCreate && m.rules.newIsConfirmed
 		if isRefused || !isConfirmed || len(m.moves(s.sky)) == 0 && !new.network.isLocked || s.sky.hasSecond {
 			return
 		}
@@ -413,7 +430,8 @@ const (
 func (m *model) judge(s modelState, after modelSky, i int, of modelMark, step string) {
 	text := fmt.Sprintf("side %d: %s", i, step)
 	before, isDeleting := s.sky, s.sides[i].network.isDeleting
-	if after.hasSecond && !before.hasSecond {
+	isBeforeMove := of == ofNew && before.network == ofOld && !s.sides[1].network.isLocked // the user has not paused the new Network
+	if after.hasSecond && !before.hasSecond && !isBeforeMove {
 		m.problem(s, duplicates, text)
 	}
 	if s.sides[1].network.isLocked {
@@ -483,23 +501,25 @@ func (m *model) explore(begin modelState) (states int) {
 	return len(visited)
 }
 
-// beginning is where the handover begins: which controllers work, and what the old one is about to do.
+// beginning is where the handover begins: which controllers work, what the old one is about to do, and whether the user has created the
+// new Network without the pause.
 type beginning struct {
-	name                                     string
-	isOld, isNew, isIncomplete, isOldDeleted bool
+	name                                                  string
+	isOld, isNew, isIncomplete, isOldDeleted, isNotPaused bool
 }
 
 var beginnings = []beginning{
-	{"the old cluster is gone", false, false, false, false},
-	{"the old cluster is gone, and a controller works in the new one", false, true, false, false},
-	{"the old controller works", true, false, false, false},
-	{"the old controller attaches the subnet", true, false, true, false},
-	{"the old controller deletes the network", true, false, false, true},
+	{"the old cluster is gone", false, false, false, false, false},
+	{"the old cluster is gone, and a controller works in the new one", false, true, false, false, false},
+	{"the old controller works", true, false, false, false, false},
+	{"the old controller attaches the subnet", true, false, true, false, false},
+	{"the old controller deletes the network", true, false, false, true, false},
+	{"the old cluster is gone, and the new Network is not paused", false, true, false, false, true},
 }
 
 func (b beginning) state() modelState {
 	sky := modelSky{network: ofOld, subnet: ofOld, router: ofOld, isAttached: !b.isIncomplete}
-	old, new := modelNetwork{exists: true, hasFinalizer: true, isDeleting: b.isOldDeleted}, modelNetwork{exists: true, isPaused: true}
+	old, new := modelNetwork{exists: true, hasFinalizer: true, isDeleting: b.isOldDeleted}, modelNetwork{exists: true, isPaused: !b.isNotPaused}
 	s := modelState{sky: sky}
 	s.sides[0] = modelSide{network: old, cached: old, isUp: b.isOld, seen: sky}
 	s.sides[1] = modelSide{network: new, cached: new, isUp: b.isNew, seen: sky}
@@ -560,6 +580,7 @@ func TestTheModelNotices(t *testing.T) {
 		want    []string
 	}{
 		{"the old side is not confirmed", func(r *modelRules) { r.oldIsConfirmed = false }, []string{actsLocked, actsOn}},
+		{"the new side is not confirmed", func(r *modelRules) { r.newIsConfirmed = false }, []string{duplicates, actsLocked}},
 		{"the old Network is resumed in between", func(r *modelRules) { r.oldStaysPaused = false }, []string{actsLocked}},
 		{"no lock", func(r *modelRules) { r.newIsLocked = false }, []string{forgotten}},
 		{"requests have no condition", func(r *modelRules) { r.isConditional = false }, []string{forgotten}},
