@@ -14,7 +14,7 @@
 // restored from a backup.
 //
 // The oracle is pkg/testing/oracle, which the simulation has too. It judges each request to Neutron when it arrives, by
-// all versions of its Network since the process has read it last: a watch on the API server records them. Also, only the
+// all versions of its Network since the process has read it last: a watch on etcd records them. Also, only the
 // process that holds the Lease may send requests. When the troubles are over, both sides must agree, and again after all
 // Networks are deleted. Nothing is judged by the time that it takes.
 //

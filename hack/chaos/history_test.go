@@ -5,43 +5,40 @@ package chaos
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
-	watchtools "k8s.io/client-go/tools/watch"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/oracle"
 )
 
-// history has all versions of the Networks that the API server has stored. It sees them by a watch.
+// history has all versions of the Networks that were ever stored. It watches etcd itself: a watch through kube-apiserver misses
+// versions when that is killed. kube-apiserver removes versions from etcd that are older than five minutes. The watch is not so late.
 type history struct {
 	oracle.History
 	world *world
+	// stop ends what start has started, as soon as the history has all that is stored.
+	stop func(context.Context) error
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	etcd *clientv3.Client
 	// last has the last version of each Network; nil: it is gone.
 	last map[types.UID]*samplecrdv1.Network
 	// versions is how many versions there were when this one had been added.
 	versions map[string]int
-	// untilGone is how many versions there were before the Network went.
-	untilGone map[types.UID]int
 	// isLost has the Networks that went without having been told to wait: a restore of etcd has lost them, or their
 	// finalizer.
 	isLost map[types.UID]bool
 	// isRestored has the Networks that a restore has brought back, or left as they were.
 	isRestored set
-	// endWatch ends the watch, and listed is closed when it has been started again.
-	endWatch context.CancelFunc
-	listed   chan struct{}
-	// paused is locked while etcd is restored.
-	paused sync.Mutex
 }
 
 // keyOf distinguishes versions. After a restore of etcd, revisions are used again.
@@ -51,9 +48,6 @@ func keyOf(n *samplecrdv1.Network) string {
 
 // add must be called with the lock held.
 func (h *history) add(n *samplecrdv1.Network, isGone bool) {
-	if isGone {
-		h.untilGone[n.UID] = h.Len()
-	}
 	h.Add(n, isGone)
 	if last := h.last[n.UID]; isGone && last != nil && last.DeletionTimestamp == nil {
 		h.isLost[n.UID] = true
@@ -65,92 +59,121 @@ func (h *history) add(n *samplecrdv1.Network, isGone bool) {
 	h.versions[keyOf(n)] = h.Len()
 }
 
-// follow watches the Networks until ctx is done.
-func (h *history) follow(ctx context.Context) {
-	for ctx.Err() == nil {
-		h.paused.Lock()
-		watching, cancel := context.WithCancel(ctx)
-		h.mu.Lock()
-		h.endWatch = cancel
-		h.mu.Unlock()
-		h.paused.Unlock()
-		watcher, err := watchtools.NewRetryWatcherWithContext(watching, h.list(watching), h)
-		if err != nil {
-			cancel()
-			continue
-		}
-		for event := range watcher.ResultChan() {
-			if n, ok := event.Object.(*samplecrdv1.Network); ok && event.Type != watch.Bookmark {
-				h.mu.Lock()
-				h.add(n, event.Type == watch.Deleted)
-				h.mu.Unlock()
-			}
-		}
-		cancel()
+// networksInEtcd is the prefix of the Networks' keys in etcd.
+const networksInEtcd = "/registry/" + samplecrdv1.GroupName + "/networks/" + namespace + "/"
+
+// start adds what a restore of etcd has changed, if there was one, and then each version that is stored until stop is called.
+func (h *history) start(ctx context.Context) error {
+	endpoint, config, err := h.world.controlPlane.Etcd()
+	if err != nil {
+		return err
 	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config})
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.etcd = etcd
+	h.mu.Unlock()
+	revision, changed, gone, err := h.compare(ctx)
+	if err != nil {
+		return errors.Join(err, etcd.Close())
+	}
+	h.restored(changed, gone)
+	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	watch := etcd.Watch(watching, networksInEtcd, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithRev(revision+1))
+	var group sync.WaitGroup
+	group.Go(func() { h.follow(watch) })
+	h.stop = func(ctx context.Context) error {
+		err := h.catchUp(ctx)
+		cancel()
+		group.Wait()
+		return errors.Join(err, etcd.Close())
+	}
+	return nil
 }
 
-// WatchWithContext starts a watch.
-func (h *history) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	return h.world.networks.Watch(ctx, options)
-}
-
-// list adds what has changed since the last watch, and returns the revision.
-func (h *history) list(ctx context.Context) string {
-	var all *samplecrdv1.NetworkList
-	_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (done bool, err error) {
-		all, err = h.world.networks.List(ctx, metav1.ListOptions{})
-		return err == nil, nil
+// catchUp waits until the history has all that is stored at the moment.
+func (h *history) catchUp(ctx context.Context) error {
+	return await(ctx, "what etcd has stored", func() bool {
+		_, changed, gone, err := h.compare(ctx)
+		return err == nil && len(changed)+len(gone) == 0
 	})
+}
+
+// compare returns the revision of etcd, the Networks whose last version in the history is another one than in etcd, and those
+// that are in the history only.
+func (h *history) compare(ctx context.Context) (revision int64, changed, gone []*samplecrdv1.Network, err error) {
+	h.mu.Lock()
+	etcd := h.etcd
+	h.mu.Unlock()
+	found, err := etcd.Get(ctx, networksInEtcd, clientv3.WithPrefix())
+	if err != nil {
+		return 0, nil, nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ctx.Err() != nil {
-		return ""
-	}
 	exists := map[types.UID]bool{}
-	for i := range all.Items {
-		n := &all.Items[i]
+	for _, pair := range found.Kvs {
+		n := decode(pair.Value, pair.ModRevision)
 		exists[n.UID] = true
-		if h.world.restores.Load() > 0 {
-			h.isRestored.add(string(n.UID))
-		}
 		if last := h.last[n.UID]; last == nil || keyOf(last) != keyOf(n) {
-			h.add(n, false)
+			changed = append(changed, n)
 		}
 	}
 	for uid, last := range h.last {
 		if last != nil && !exists[uid] {
-			if isRestored := h.listed != nil; !isRestored && last.DeletionTimestamp == nil && len(last.Finalizers) == 0 {
-				// A controller can have added it meanwhile, too late: the API server has deleted the Network in spite of it.
-				last = last.DeepCopy()
-				last.Finalizers = []string{samplecrdv1.Finalizer}
-				h.add(last, false)
-			}
-			h.add(last, true)
-			h.isLost[uid] = true
-			h.world.count("Networks that a restore has lost")
+			gone = append(gone, last)
 		}
 	}
-	if h.listed != nil {
-		close(h.listed)
-		h.listed = nil
-	}
-	return all.ResourceVersion
+	return found.Header.Revision, changed, gone, nil
 }
 
-// stop ends the watch before a restore of etcd. The returned function starts it again, and waits until it has
-// seen what there is.
-func (h *history) stop() (start func()) {
-	h.paused.Lock()
+// restored adds what a restore of etcd has changed.
+func (h *history) restored(changed, gone []*samplecrdv1.Network) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endWatch()
-	listed := make(chan struct{})
-	h.listed = listed
-	return func() {
-		h.paused.Unlock()
-		<-listed
+	for _, n := range changed {
+		h.add(n, false)
 	}
+	for _, n := range gone {
+		h.add(n, true)
+		h.isLost[n.UID] = true
+		h.world.count("Networks that a restore has lost")
+	}
+	for uid, last := range h.last {
+		if last != nil {
+			h.isRestored.add(string(uid))
+		}
+	}
+}
+
+// follow adds what the watch sees until stop ends it.
+func (h *history) follow(watch clientv3.WatchChan) {
+	for response := range watch {
+		h.mu.Lock()
+		for _, event := range response.Events {
+			if event.Type == clientv3.EventTypeDelete {
+				h.add(decode(event.PrevKv.Value, event.Kv.ModRevision), true)
+			} else {
+				h.add(decode(event.Kv.Value, event.Kv.ModRevision), false)
+			}
+		}
+		h.mu.Unlock()
+		if err := response.Err(); err != nil {
+			h.world.violate("the oracle cannot see what is stored: %v", err)
+		}
+	}
+}
+
+// decode returns a Network. kube-apiserver does not store the revision with it.
+func decode(value []byte, revision int64) *samplecrdv1.Network {
+	n := &samplecrdv1.Network{}
+	if err := json.Unmarshal(value, n); err != nil {
+		panic(err) // nobody else writes there
+	}
+	n.ResourceVersion = strconv.FormatInt(revision, 10)
+	return n
 }
 
 // mayBeLeft reports whether Neutron may still have something of the Network although it is gone.
@@ -158,13 +181,6 @@ func (h *history) mayBeLeft(uid string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.isLost[types.UID(uid)]
-}
-
-func (h *history) lastOf(uid types.UID) (n *samplecrdv1.Network, isKnown bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n, isKnown = h.last[uid]
-	return n, isKnown
 }
 
 // await waits until the history has that version, and returns how many versions there were then. It
@@ -175,31 +191,11 @@ func (h *history) await(ctx context.Context, n *samplecrdv1.Network) (versions i
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if versions, ok = h.versions[keyOf(n)]; !ok {
-			// The one that removes the last finalizer is never stored, and one that was stored while there was no watch is not known.
+			// The one that removes the last finalizer is never stored.
 			last, isKnown := h.last[n.UID]
-			versions, ok = h.untilGone[n.UID], isKnown && last == nil
+			versions, ok = h.Len(), isKnown && last == nil
 		}
 		return ok || h.world.restores.Load() != restores, nil
 	})
 	return versions, ok
-}
-
-// catchUp waits until the history has the Network as it is at the moment.
-func (h *history) catchUp(ctx context.Context, uid types.UID) {
-	last, isKnown := h.lastOf(uid)
-	if !isKnown || last == nil {
-		return
-	}
-	_ = wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		live, err := h.world.networks.Get(ctx, last.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || err == nil && live.UID != uid {
-			now, _ := h.lastOf(uid)
-			return now == nil, nil
-		}
-		if err != nil {
-			return false, nil // the API server is away
-		}
-		_, ok := h.await(ctx, live)
-		return ok, nil
-	})
 }

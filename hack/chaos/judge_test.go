@@ -17,7 +17,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -102,7 +101,9 @@ func (w *world) judge(c *call) *oracle.Deed {
 	if w.rules.Judge(&w.history.History, c.life.name, c.reads, d) == "" {
 		return d
 	}
-	w.history.catchUp(ctx, types.UID(d.UID)) // its watch may be late
+	if err := w.history.catchUp(ctx); err != nil { // its watch may be late
+		w.violate("the oracle cannot see: %v", err)
+	}
 	if wrong = w.rules.Judge(&w.history.History, c.life.name, c.reads, d); wrong != "" {
 		w.violate("%s", wrong)
 	}

@@ -5,6 +5,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -224,13 +225,16 @@ func (w *world) restore(ctx context.Context, r *rand.Rand) error {
 	w.users.Lock()
 	defer w.users.Unlock()
 	w.log("%s", restored)
-	// Nobody changes anything in the API server before the history has seen what there is.
+	// Nobody changes anything before the history has seen what there is.
 	for _, r := range w.replicas {
 		r.proxy.gate.shut(false)
 		defer r.proxy.gate.open()
 	}
-	startWatch := w.history.stop()
 	err := w.withoutKubernetes(ctx, func() error {
+		// With no kube-apiserver, nothing is stored any more that the history could miss.
+		if err := errors.Join(w.controlPlane.KillAPIServer(), w.history.stop(ctx)); err != nil {
+			return err
+		}
 		return w.controlPlane.Restore(w.backup(), func() {
 			w.restores.Add(1)
 			w.election.etcdRestored()
@@ -241,7 +245,9 @@ func (w *world) restore(ctx context.Context, r *rand.Rand) error {
 			}
 		})
 	})
-	startWatch()
+	if err == nil {
+		err = w.history.start(ctx)
+	}
 	w.isBackedUp.Store(false)
 	w.count(restored)
 	return err

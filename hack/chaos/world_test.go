@@ -100,7 +100,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 	}
 	w := &world{plan: p, dir: dir, binary: binary, controlPlane: controlPlane, tally: &tally{counts: map[string]int{}, journal: journal}}
 	w.election = election{hasLed: map[*life]bool{}, late: map[string]int{}, changes: map[*life]int{}}
-	w.history = history{world: w, last: map[types.UID]*samplecrdv1.Network{}, versions: map[string]int{}, untilGone: map[types.UID]int{}, isLost: map[types.UID]bool{}}
+	w.history = history{world: w, last: map[types.UID]*samplecrdv1.Network{}, versions: map[string]int{}, isLost: map[types.UID]bool{}}
 	config, err := w.reachKubernetes(ctx)
 	if err != nil {
 		return nil, err
@@ -259,10 +259,12 @@ func (w *world) makeLegacies(ctx context.Context) error {
 
 // run runs everything, and returns what both sides disagree about at the end.
 func (w *world) run(ctx context.Context) (disagreements []string, err error) {
+	if err := w.history.start(ctx); err != nil {
+		return nil, err
+	}
 	running, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	var errs [replicas]error
-	group.Go(func() { w.history.follow(running) })
 	for i, r := range w.replicas {
 		group.Go(func() { errs[i] = r.keepRunning(running) })
 	}
@@ -272,6 +274,7 @@ func (w *world) run(ctx context.Context) (disagreements []string, err error) {
 	for _, r := range w.replicas {
 		err = errors.Join(err, r.proxy.server.Close())
 	}
+	err = errors.Join(err, w.history.stop(ctx))
 	return disagreements, errors.Join(append(errs[:], err)...)
 }
 

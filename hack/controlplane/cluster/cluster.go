@@ -8,6 +8,8 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,6 +143,26 @@ func (c *Cluster) Kubeconfig() string {
 // logs folder.
 func (c *Cluster) Dir() string {
 	return c.dir
+}
+
+// Etcd returns the URL of etcd, and with what a client reaches it: the certificates of kube-apiserver.
+func (c *Cluster) Etcd() (endpoint string, config *tls.Config, err error) {
+	pki := func(name string) string { return filepath.Join(c.dir, "pki", name) }
+	certificate, errCertificate := tls.LoadX509KeyPair(pki("etcd.crt"), pki("etcd.key"))
+	ca, errCA := os.ReadFile(pki("etcd-ca.crt"))
+	data, errPorts := os.ReadFile(filepath.Join(c.dir, "ports.json"))
+	if err := errors.Join(errCertificate, errCA, errPorts); err != nil {
+		return "", nil, fmt.Errorf("reach etcd: %w", err)
+	}
+	var ports struct {
+		EtcdClient int `json:"etcdClient"`
+	}
+	if err := json.Unmarshal(data, &ports); err != nil {
+		return "", nil, fmt.Errorf("reach etcd: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	return fmt.Sprintf("https://127.0.0.1:%d", ports.EtcdClient), &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}, nil
 }
 
 // Kubectl returns a command that runs kubectl as the administrator. It ignores the user's
