@@ -201,6 +201,7 @@ func (u *user) newNetwork(s *slot) *samplecrdv1.Network {
 	number := 1 + u.world.blocks.Add(1)%200
 	n.Labels = map[string]string{blockLabel: fmt.Sprint(number)}
 	n.Spec.CIDR = fmt.Sprintf("10.%d.0.0/24", number)
+	n.Spec.AvailabilityZoneHints = [][]samplecrdv1.AvailabilityZone{nil, {"nova"}}[u.rand.IntN(2)] // they cannot change
 	if u.rand.IntN(4) == 0 {
 		u.withCIDR(n, "fd00:%d::/64", "fd00:0:%d::/64")
 	}
