@@ -61,4 +61,4 @@ done
 # Helm reads no files outside the folder of a chart.
 FILES=artifacts/helm/samplecrd-controller/files
 mkdir -p "$FILES"
-cp artifacts/crd/*_*.yaml artifacts/monitoring/alerts.yaml artifacts/monitoring/dashboard.json "$FILES/"
+cp artifacts/crd/*_*.yaml artifacts/deploy/admission/deletion-policy.yaml artifacts/monitoring/alerts.yaml artifacts/monitoring/dashboard.json "$FILES/"

@@ -41,7 +41,8 @@ func TestLint(t *testing.T) {
 func TestCopiesAreUpToDate(t *testing.T) {
 	files, err := os.ReadDir(chart + "/files")
 	must(t, err)
-	originals := map[string]string{"alerts.yaml": "monitoring", "dashboard.json": "monitoring", "samplecrd.k8s.io_clusterclouds.yaml": "crd", "samplecrd.k8s.io_networks.yaml": "crd"}
+	originals := map[string]string{"alerts.yaml": "monitoring", "dashboard.json": "monitoring", "deletion-policy.yaml": "deploy/admission",
+		"samplecrd.k8s.io_clusterclouds.yaml": "crd", "samplecrd.k8s.io_networks.yaml": "crd"}
 	if len(files) != len(originals) {
 		t.Errorf("there are %d files, want %d", len(files), len(originals))
 	}

@@ -28,6 +28,7 @@ func TestValuesRenderWhatAKustomizationRenders(t *testing.T) {
 		https       = "components: [ARTIFACTS/deploy/https]\n"
 	)
 	monitor := string(read(t, artifacts+"/monitoring/servicemonitor.yaml"))
+	deletionPolicy := string(read(t, artifacts+"/deploy/admission/deletion-policy.yaml"))
 	checker := newConformer(t)
 	for _, row := range []struct{ reason, values, kustomization, more string }{
 		{"an image of another registry", "image: {repository: example.com/team/controller, tag: v1.2.3, pullPolicy: Always}\nimagePullSecrets: [{name: registry}]",
@@ -131,6 +132,7 @@ podLabels: {team: network}`,
 		{"an affinity beside the default one", "affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}",
 			patch("Deployment", `[{op: add, path: `+pod+`/affinity/nodeAffinity, value: {preferredDuringSchedulingIgnoredDuringExecution: []}}]`), ""},
 		{"the CRD is installed by somebody else", "crds: {install: false}", "patches: [{target: {kind: CustomResourceDefinition}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}]", ""},
+		{"the policies that protect Networks from deletion", "deletionProtection: {enabled: true}", "", deletionPolicy},
 		{"the rights of users are not extended", "userRoles: {create: false}", "patches: [{target: {kind: ClusterRole, name: samplecrd-networks-.*}, patch: '{$patch: delete, kind: x, metadata: {name: x}}'}]", ""},
 	} {
 		t.Run(row.reason, func(t *testing.T) {

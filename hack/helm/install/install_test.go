@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
@@ -306,6 +309,37 @@ func TestInstallationByKubectlIsTakenOver(t *testing.T) {
 	u.wants(upgraded, "STATUS: deployed")
 	if got := u.kubectl("", "get", "deployment", release, "-n", system, "-o", "jsonpath={.spec.replicas}"); got != "3" {
 		t.Errorf("there are %s replicas, want 3", got)
+	}
+}
+
+// The chart installs the policies together with the CRD that they are about, and removes them.
+func TestNetworksAreProtectedFromDeletion(t *testing.T) {
+	u := tools{t}
+	u.clean()
+	u.install("--set=deletionProtection.enabled=true")
+	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd)
+	u.kubectl(`{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: net-1, labels: {samplecrd.k8s.io/deletion-protection: "true"}}, spec: {cidr: 10.0.0.0/24}}`,
+		"create", "-n", system, "-f", "-")
+	u.deletionIs("Network "+system+"/net-1 is protected from deletion", "network", "net-1")
+	u.deletionIs("has a Network that is protected from deletion: net-1", "namespace", system)
+
+	u.helm("upgrade", release, chart(), "-n", system, "--set=deletionProtection.enabled=false")
+	u.deletionIs("", "network", "net-1")
+	u.deletionIs("", "namespace", system)
+}
+
+// deletionIs waits until a deletion is refused with that text, and with "" until it is not refused. Nothing is deleted. The API server
+// looks only every half minute for the kinds that policies have as parameters.
+func (t tools) deletionIs(refused, kind, name string) {
+	t.Helper()
+	var out []byte
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) {
+		var err error
+		out, err = controlPlane.Kubectl("delete", "-n", system, "--dry-run=server", kind, name).CombinedOutput()
+		return (err != nil) == (refused != "") && strings.Contains(string(out), refused), nil
+	})
+	if err != nil {
+		t.Errorf("want %q, got %s", refused, out)
 	}
 }
 
