@@ -6,6 +6,7 @@ package simulation
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,8 +18,15 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// deployments is how many Deployments there are at most.
-const deployments = 3
+const (
+	// deployments is how many Deployments there are at most.
+	deployments = 3
+	// deploymentPool is the subnet pool of those that request auto, and deploymentPrefix the prefix length of their blocks.
+	deploymentPool, deploymentPrefix = "team", 26
+)
+
+// hasDeploymentPool reports whether the controllers have a subnet pool for Deployments.
+func hasDeploymentPool(seed uint64) bool { return seed%4 >= 2 }
 
 // nameOfDeployment returns the name of the Deployment that an act is about, and its CIDRs.
 func nameOfDeployment(s *slot, r *rand.Rand) (name, cidr string) {
@@ -29,6 +37,9 @@ func nameOfDeployment(s *slot, r *rand.Rand) (name, cidr string) {
 // declare creates the Deployment, or changes what it declares.
 func (w *World) declare(s *slot, r *rand.Rand) {
 	name, cidr := nameOfDeployment(s, r)
+	if hasDeploymentPool(w.seed) && r.IntN(2) == 0 {
+		cidr = samplecrdv1.NetworkCIDRAuto
+	}
 	all := w.kube.AppsV1().Deployments(home)
 	d, err := all.Get(w.ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -89,7 +100,7 @@ func (w *World) wrongDeployments() (all []string) {
 	for _, d := range w.allDeployments() {
 		networks, want := owned[d.UID], d.Annotations[samplecrdv1.AnnotationNetworkCIDR]
 		delete(owned, d.UID)
-		if len(networks) != 1 || networks[0].Name != d.Name || networks[0].Spec.CIDR != want {
+		if len(networks) != 1 || networks[0].Name != d.Name || !reflect.DeepEqual(networks[0].Spec.SubnetSpec, rangeOf(want)) {
 			all = append(all, fmt.Sprintf("Deployment %s declares %s and has the Networks %+v", d.Name, want, networks))
 		}
 	}
@@ -97,4 +108,13 @@ func (w *World) wrongDeployments() (all []string) {
 		all = append(all, fmt.Sprintf("the Deployment %s is gone, and its Networks are not: %d", uid, len(networks)))
 	}
 	return all
+}
+
+// rangeOf returns what the annotation means in the spec of a Network.
+func rangeOf(annotation string) samplecrdv1.SubnetSpec {
+	if annotation == samplecrdv1.NetworkCIDRAuto {
+		pool := samplecrdv1.NeutronReference{Name: deploymentPool}
+		return samplecrdv1.SubnetSpec{SubnetPool: &samplecrdv1.SubnetPoolSpec{NeutronReference: pool, PrefixLength: deploymentPrefix}}
+	}
+	return samplecrdv1.SubnetSpec{CIDR: annotation}
 }

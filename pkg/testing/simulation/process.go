@@ -144,6 +144,9 @@ func (w *World) arguments() []string {
 	if w.seed%2 == 1 || hasTwins(w.seed) {
 		arguments = append(arguments, "-delete-orphans")
 	}
+	if hasDeploymentPool(w.seed) {
+		arguments = append(arguments, "-deployment-subnet-pool="+deploymentPool, fmt.Sprint("-deployment-cidr-prefix-length=", deploymentPrefix))
+	}
 	return arguments
 }
 
