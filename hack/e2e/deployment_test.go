@@ -93,7 +93,7 @@ func TestDeploymentsNetworkFollowsItsAnnotations(t *testing.T) {
 	w.must(err)
 	const name = "example-deployment"
 	examples := filepath.Join(root, "artifacts", "examples")
-	for _, example := range []string{"availability-zones", "dual-stack", "existing-router", "retained", "routed-network", "shared", "static-routes", "subnet-pool", "template"} { // no other test has these
+	for _, example := range []string{"availability-zones", "dual-stack", "existing-router", "observed", "retained", "routed-network", "shared", "static-routes", "subnet-pool", "template"} { // no other test has these
 		w.kubectl("apply", "--dry-run=server", "-f", filepath.Join(examples, "example-"+example+".yaml"))
 	}
 	w.kubectl("apply", "-f", filepath.Join(examples, "example-deployment.yaml"))

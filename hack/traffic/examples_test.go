@@ -79,10 +79,13 @@ var exampleRows = map[string]exampleRow{
 	},
 	"example-shared.yaml": {
 		network: "shared-with-a-project",
-		adapt: func(w *world, manifest string) string {
-			return strings.ReplaceAll(manifest, "5d0f1c7e8a6b4c2d9e3f0a1b2c3d4e5f", w.surroundings().otherProject)
-		},
-		row: row{fields: []string{"sharedWith"}, check: sharedWithAProject},
+		adapt:   withOtherProject,
+		row:     row{fields: []string{"sharedWith"}, check: sharedWithAProject},
+	},
+	"example-observed.yaml": {
+		network: "shared-by-a-project",
+		adapt:   afterItIsShared,
+		row:     row{fields: []string{"import.networkID", "managementPolicy"}, check: sharedWithAProject},
 	},
 	"example-static-routes.yaml": {
 		network: "static-routes",
@@ -192,7 +195,7 @@ func fromSubnetPools(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 func sharedWithAProject(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 	w.must(networks.Get(w.Context(), w.surroundings().other, on.Status.NetworkID).Err)
 	m := w.machine("first", on, machine.Options{Project: w.surroundings().otherProject, NoPortSecurity: true})
-	w.leases(m, "routers[10.64.0.1] dns[DHCP-server] mtu[1500] routes[0.0.0.0/0>10.64.0.1]")
+	w.leases(m, "routers[10.66.0.1] dns[DHCP-server] mtu[1500] routes[0.0.0.0/0>10.66.0.1]")
 }
 
 func staticRoutes(w *world, on *samplecrdv1.Network, m *machine.Machine) {
@@ -204,14 +207,32 @@ func staticRoutes(w *world, on *samplecrdv1.Network, m *machine.Machine) {
 	w.reaches(m, "10.99.0.1")
 }
 
+// withOtherProject replaces the ID of the project that is to use the network.
+func withOtherProject(w *world, manifest string) string {
+	return strings.ReplaceAll(manifest, "5d0f1c7e8a6b4c2d9e3f0a1b2c3d4e5f", w.surroundings().otherProject)
+}
+
+// afterItIsShared applies the Network that is to be observed, and replaces the ID of its network.
+func afterItIsShared(w *world, manifest string) string {
+	n := w.apply(withOtherProject(w, w.example("example-shared.yaml")))
+	w.otherCredentials()
+	return strings.ReplaceAll(manifest, "6c1f0a52-3d47-4e8b-9a60-b2d5c7e81f93", n.Status.NetworkID)
+}
+
 // withOtherCredentials replaces the Secret by one for another project.
 func withOtherCredentials(w *world, manifest string) string {
 	_, network, _ := strings.Cut(manifest, "\n---\n")
+	w.otherCredentials()
+	return network
+}
+
+// otherCredentials creates the Secret of the examples, with the credentials of another project.
+func (w *world) otherCredentials() {
+	w.Helper()
 	cloudsYAML, err := os.ReadFile(w.neutron.CloudsYAML)
 	w.must(err)
 	w.kubectl("", "create", "secret", "generic", "team-cloud",
 		"--from-literal=clouds.yaml="+strings.ReplaceAll(string(cloudsYAML), realneutron.OtherCloud+":", "mycloud:"))
-	return network
 }
 
 func inTheOtherProject(w *world, on *samplecrdv1.Network, m *machine.Machine) {
