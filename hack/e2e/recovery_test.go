@@ -6,8 +6,8 @@ package e2e
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,37 +16,44 @@ import (
 	"strings"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/subnetpools"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
+	"github.com/samplecrd/samplecrd-controller/hack/neutron/realneutron"
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// The Networks of the namespace team: two with routers of their own, one whose range Neutron chooses, and an import.
+// The Networks of the namespace team: two with routers of their own, of which the first one has all that a network and a router can have
+// beside it, one whose range Neutron chooses, one in another project, and an import.
 const (
-	team     = "apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {namespace: team, name: "
-	office   = team + "office}\nspec:\n  cidr: 10.1.0.0/24\n  additionalSubnets: [{name: more, cidr: 10.1.1.0/24}]\n" + viaPublic
+	team   = "apiVersion: samplecrd.k8s.io/v1\nkind: Network\nmetadata: {namespace: team, name: "
+	office = team + "office}\nspec:\n  cidr: 10.1.0.0/24\n  additionalSubnets: [{name: more, cidr: 10.1.1.0/24}]\n" +
+		"  tags: [prod]\n  availabilityZoneHints: [nova]\n  sharedWith: [{projectID: %s}]\n" +
+		"  router: {externalNetwork: {name: public}, availabilityZoneHints: [nova], routes: [{destination: 10.99.0.0/16, nextHop: 10.1.0.10}]}\n"
 	lab      = team + "lab}\nspec:\n  cidr: 10.2.0.0/24\n" + viaPublic
 	pooled   = team + "pooled}\nspec:\n  subnetPool: {name: team-pool, prefixLength: 24}\n"
+	theirs   = team + "theirs}\nspec:\n  cidr: 10.5.0.0/24\n  cloudCredentialsRef: {secretName: theirs, cloudName: " + realneutron.OtherCloud + "}\n"
 	imported = team + "legacy}\nspec:\n  cidr: 10.7.0.0/24\n  dnsNameservers: [192.0.2.53]\n  import: {networkID: %s}\n"
 	// deployed is that of the Deployment web, as an administrator writes it.
 	deployed = team + "web, labels: {samplecrd.k8s.io/deployment: web}}\nspec: {cidr: 10.9.0.0/24}\n"
 )
 
-var theirNames = []string{"office", "lab", "pooled", "legacy"}
+var theirNames = []string{"office", "lab", "pooled", "theirs", "legacy"}
 
 // networksMove does what artifacts/deploy/recovery.md says, with its commands: it moves the Networks from the cluster east to the cluster
 // west, which then gets another ID and is lost. So they move back.
 func networksMove(w *world) {
 	_, err := subnetpools.Create(w.Context(), w.neutron.Client, subnetpools.CreateOpts{Name: "team-pool", Prefixes: []string{"10.8.0.0/16"}}).Extract()
 	w.must(err)
-	manifests := strings.Join([]string{office, lab, pooled, fmt.Sprintf(imported, w.legacy().network)}, "---\n")
+	project, err := w.connectAs(realneutron.OtherCloud).GetAuthResult().(tokens.CreateResult).ExtractProject()
+	w.must(err)
+	manifests := strings.Join([]string{fmt.Sprintf(office, project.ID), lab, pooled, theirs, fmt.Sprintf(imported, w.legacy().network)}, "---\n")
 	w.must(os.MkdirAll(filepath.Join(w.dir, "networks"), 0o700))
 	w.file("networks.yaml", manifests)
 	w.file("networks/team.yaml", manifests)
@@ -59,25 +66,31 @@ func networksMove(w *world) {
 	}
 	port := w.port(east.get("office").Status.NetworkID, "vm")
 	before := east.facts()
-	hasMoved := func(to *world) {
+	hasMoved := func(m *migration) {
 		w.Helper()
 		for _, name := range theirNames {
-			to.waitReady(name)
+			m.new.waitReady(name)
 		}
-		if diff := gocmp.Diff(before, to.facts()); diff != "" {
+		if diff := gocmp.Diff(before, m.new.facts()); diff != "" {
 			w.Errorf("something has changed (-before +after):\n%s", diff)
+		}
+		if diff := gocmp.Diff(m.moved, m.new.inNeutron()); diff != "" {
+			w.Errorf("the new controller has changed something (-moved +after):\n%s", diff)
 		}
 	}
 
-	running = w.migration(commands, east, west).bothAreThere(running)
-	hasMoved(west)
-	running = w.migration(commands, west, west).anotherID(running)
-	hasMoved(west)
+	m := w.migration(commands, east, west)
+	running = m.bothAreThere(running)
+	hasMoved(m)
+	m = w.migration(commands, west, west)
+	running = m.anotherID(running)
+	hasMoved(m)
 	west.deploy("web", "10.9.0.0/24", "")
 	west.waitInForce("web", "10.9.0.0/24", "10.9.0.1")
 	before = west.facts()
-	w.migration(commands, west, east).oldIsGone(running)
-	hasMoved(east)
+	m = w.migration(commands, west, east)
+	m.oldIsGone(running)
+	hasMoved(m)
 	for command, isTried := range commands {
 		if !isTried {
 			w.Errorf("the page has a command that was not tried: %s", command)
@@ -91,12 +104,21 @@ func networksMove(w *world) {
 	for _, name := range theirNames {
 		east.delete(name)
 	}
-	if left := east.facts(); len(left) != 1 || left["team-net"] != before["team-net"] {
-		w.Errorf("left are %v", left)
+	maps.DeleteFunc(before, func(key string, _ any) bool { return !strings.HasPrefix(key, "team-net: ") })
+	if diff := gocmp.Diff(before, east.facts()); diff != "" {
+		w.Errorf("want only the imported network to be left (-want +left):\n%s", diff)
 	}
 }
 
-// cluster starts a control plane with the namespace team.
+// connectAs returns a client for that entry of clouds.yaml.
+func (w *world) connectAs(cloud string) *gophercloud.ServiceClient {
+	w.Helper()
+	text, err := os.ReadFile(w.neutron.CloudsYAML)
+	w.must(err)
+	return w.connectTo(cloud, text)
+}
+
+// cluster starts a control plane with the namespace team, and with the Secret of the Networks in the other project.
 func (w *world) cluster(name string) *world {
 	w.Helper()
 	test, _, _ := strings.Cut(w.Name(), "/")
@@ -105,46 +127,68 @@ func (w *world) cluster(name string) *world {
 	w.must(c.applyCRD(crdOfToday))
 	c.namespace, c.reach = "team", "-kubeconfig="+c.controlPlane.Kubeconfig()
 	c.kubectl("create", "namespace", c.namespace)
+	c.kubectl("create", "secret", "generic", "theirs", "--from-file=clouds.yaml="+w.neutron.CloudsYAML)
 	w.Cleanup(c.showIfFailed)
 	return &c
 }
 
-// facts are what the Networks say that they have, and all that Neutron has for them, by the names.
-func (w *world) facts() map[string]string {
+// facts are what the Networks say that they have, and all that Neutron has for them except the marks, by the names.
+func (w *world) facts() map[string]any {
 	w.Helper()
-	facts := map[string]string{}
+	facts := w.inNeutron()
+	for _, has := range facts {
+		object := has.(map[string]any)
+		delete(object, "updated_at")
+		delete(object, "revision_number")
+		object["description"] = anyMark.ReplaceAllString(fmt.Sprint(object["description"]), "")
+		if tags, ok := object["tags"].([]any); ok {
+			object["tags"] = slices.DeleteFunc(tags, func(tag any) bool { return strings.HasPrefix(tag.(string), "samplecrd-owner-") })
+		}
+	}
 	for name, network := range w.list() {
-		has, err := json.Marshal(samplecrdv1.NetworkStatus{NetworkID: network.Status.NetworkID, Subnets: network.Status.Subnets, Router: network.Status.Router})
-		w.must(err)
-		facts["status of "+name] = string(has)
-	}
-	all, err := w.neutron.Networks(w.Context())
-	w.must(err)
-	for _, n := range all {
-		if !strings.HasPrefix(n.Name, "team/") && n.Name != "team-net" {
-			continue // of another test
-		}
-		ids := slices.Clone(n.Network.Subnets)
-		pages, err := ports.List(w.neutron.Client, ports.ListOpts{NetworkID: n.ID}).AllPages(w.Context())
-		w.must(err)
-		onIt, err := ports.ExtractPorts(pages)
-		w.must(err)
-		for _, p := range onIt {
-			ids = append(ids, p.ID)
-		}
-		slices.Sort(ids)
-		facts[n.Name] += fmt.Sprint(n.ID, ids)
-	}
-	pages, err := routers.List(w.neutron.Client, routers.ListOpts{}).AllPages(w.Context())
-	w.must(err)
-	found, err := routers.ExtractRouters(pages)
-	w.must(err)
-	for _, r := range found {
-		if strings.HasPrefix(r.Name, "team/") {
-			facts["router "+r.Name] += r.ID
-		}
+		s := network.Status
+		facts["status of "+name] = samplecrdv1.NetworkStatus{NetworkID: s.NetworkID, ProjectID: s.ProjectID, Subnets: s.Subnets, Router: s.Router, SharedWith: s.SharedWith}
 	}
 	return facts
+}
+
+var anyMark = regexp.MustCompile(regexp.QuoteMeta("samplecrd.k8s.io/owner=") + `\S+`)
+
+// inNeutron is all that Neutron has for the Networks, by the names and IDs: networks, routers, subnets, ports and RBAC policies.
+func (w *world) inNeutron() map[string]any {
+	w.Helper()
+	admin, names, found := w.connectAs(realneutron.AdminCloud), map[string]string{}, map[string]any{}
+	for _, kind := range []struct{ collection, path, of string }{
+		{"networks", "networks", "id"},
+		{"routers", "routers", "id"},
+		{"subnets", "subnets", "network_id"},
+		{"ports", "ports", "network_id"},
+		{"rbac_policies", "rbac-policies", "object_id"},
+	} {
+		var all map[string][]map[string]any
+		_, err := admin.Get(w.Context(), admin.ServiceURL(kind.path), &all, nil)
+		w.must(err)
+		for _, object := range all[kind.collection] {
+			id := object["id"].(string)
+			if name, _ := object["name"].(string); kind.of == "id" && (strings.HasPrefix(name, "team/") || name == "team-net") {
+				names[id] = name // the others are of another test
+			}
+			if name := names[object[kind.of].(string)]; name != "" {
+				found[name+": "+kind.collection+" "+id] = inOrder(object)
+			}
+		}
+	}
+	return found
+}
+
+// inOrder sorts the lists of words of an object. Neutron does not always list them in the same order.
+func inOrder(object map[string]any) map[string]any {
+	for _, value := range object {
+		if list, ok := value.([]any); ok {
+			slices.SortFunc(list, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
+	}
+	return object
 }
 
 // commands are those of the page, and whether they were tried.
@@ -174,6 +218,8 @@ type migration struct {
 	old, new *world
 	oldID    string
 	bin      string
+	// moved is what Neutron had after the move, before the new controller worked on it.
+	moved map[string]any
 }
 
 // migration makes both clusters known to kubectl, as the contexts old and new.
@@ -259,13 +305,14 @@ func (w *world) waitHandled() {
 func (m *migration) bothAreThere(oldController *stack.Controller) (newController *stack.Controller) {
 	newController = m.new.start(retryQuickly)
 	m.does("new", 0, "kubectl annotate --local -f networks.yaml")
-	for name, reason := range map[string]string{"office": samplecrdv1.ReasonPaused, "lab": samplecrdv1.ReasonPaused, "pooled": samplecrdv1.ReasonPaused, "legacy": samplecrdv1.ReasonImportRefused} {
+	for name, reason := range map[string]string{"office": samplecrdv1.ReasonPaused, "lab": samplecrdv1.ReasonPaused, "pooled": samplecrdv1.ReasonPaused, "theirs": samplecrdv1.ReasonPaused, "legacy": samplecrdv1.ReasonImportRefused} {
 		m.new.waitNotReady(name, reason)
 	}
 	m.contains(m.does("new", 1, pipes), "team/office: error: a controller of cluster "+m.oldID+" may work on it: ")
 	m.does("new", 0, "kubectl --context old -n team annotate")
 	m.old.waitHandled()
 	m.does("new", 0, pipes)
+	m.moved = m.inNeutron()
 	m.does("new", 0, "kubectl --context new -n team annotate")
 	m.new.waitForEvent("office", samplecrdv1.EventAdopted, "")
 	m.does("new", 0, "kubectl --context old -n team delete")
@@ -279,6 +326,7 @@ func (m *migration) bothAreThere(oldController *stack.Controller) (newController
 func (m *migration) anotherID(controller *stack.Controller) *stack.Controller {
 	m.must(controller.Stop())
 	m.does("new", 0, "samplecrd-controller move -from-cluster-id OLD-ID -cluster-id NEW-ID")
+	m.moved = m.inNeutron()
 	controller = m.new.start("-cluster-id="+newID, retryQuickly)
 	m.new.waitHandled()
 	return controller
@@ -322,9 +370,10 @@ func (m *migration) oldIsGone(oldController *stack.Controller) {
 		m.Errorf("without -yes, something has changed (-before +after):\n%s", diff)
 	}
 	m.does("new", 0, moves)
-	m.contains(m.does("new", 0, moves), "team/office: nothing to move", "team/lab: nothing to move", "team/pooled: nothing to move", "team/legacy: nothing to move")
+	m.moved = m.inNeutron()
+	m.contains(m.does("new", 0, moves), "team/office: nothing to move", "team/lab: nothing to move", "team/pooled: nothing to move", "team/theirs: nothing to move", "team/legacy: nothing to move")
 	m.does("new", 0, shows)
-	m.contains(m.does("new", 2, "samplecrd-controller plan -A"), "team/office: nothing to do", "team/pooled: nothing to do", "team/legacy: 1 change\n  1. network ")
+	m.contains(m.does("new", 2, "samplecrd-controller plan -A"), "team/office: nothing to do", "team/pooled: nothing to do", "team/theirs: nothing to do", "team/legacy: 1 change\n  1. network ")
 	m.new.start(retryQuickly)
 	m.new.waitHandled()
 	m.new.waitForEvent("lab", samplecrdv1.EventAdopted, "")
@@ -343,9 +392,12 @@ func (m *migration) startsTooEarly() {
 	early := m.new.start(retryQuickly)
 	m.new.waitNotReady("office", samplecrdv1.ReasonOtherOwner)
 	m.new.waitNotReady("legacy", samplecrdv1.ReasonImportRefused)
-	lab, pooled := m.new.waitReady("lab").Status.NetworkID, m.new.waitReady("pooled").Status.NetworkID
-	m.contains(m.does("new", 1, shows), "has created network "+lab+" for it already", "has created network "+pooled+" for it already")
-	m.does("new", 0, "kubectl -n team delete networks.samplecrd.k8s.io NAME", "NAME", "lab pooled")
+	var created []string
+	for _, name := range []string{"lab", "pooled", "theirs"} {
+		created = append(created, "has created network "+m.new.waitReady(name).Status.NetworkID+" for it already")
+	}
+	m.contains(m.does("new", 1, shows), created...)
+	m.does("new", 0, "kubectl -n team delete networks.samplecrd.k8s.io NAME", "NAME", "lab pooled theirs")
 	m.must(early.Stop())
 	m.contains(m.does("new", 2, shows), "None of these Networks takes over what", `"team/lab"`, `"team/pooled"`)
 }

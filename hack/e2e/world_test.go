@@ -85,7 +85,7 @@ func newWorldWith(t *testing.T, external embedded.ExternalNetwork) *world {
 	w := newWorldWithoutNeutron(t)
 	var err error
 	w.neutron, err = stack.StartNeutron(t.Context(), w.dir, embedded.Options{
-		Projects:        []embedded.Project{{Name: project, Password: password}},
+		Projects:        []embedded.Project{{Name: project, Password: password}, {Name: "other", Password: password}},
 		ExternalNetwork: external,
 	})
 	w.must(err)
