@@ -73,7 +73,7 @@ func (unmetered) CountAuthenticationFailure()   {}
 // The parts of the names of operations.
 var (
 	// collections are those whose operations have a name.
-	collections = sets.New("networks", "subnets", "ports", "routers", "floatingips", rbacPolicies)
+	collections = sets.New("networks", "subnets", "ports", "routers", "floatingips", "subnetpools", rbacPolicies)
 	// itemOperations and collectionOperations are the verbs of the operations on one item of a
 	// collection, and on the collection.
 	itemOperations       = map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodDelete: "delete"}

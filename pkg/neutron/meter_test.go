@@ -91,6 +91,7 @@ func TestOperationsAreNamedByMethodAndPath(t *testing.T) {
 		{"PUT", "/v2.0/subnets/1/add_router_interface", "other"},
 		{"GET", "/v2.0/floatingips", "list floatingips"},
 		{"GET", "/v2.0/quotas/1/details.json", "get quotas"},
+		{"GET", "/v2.0/subnetpools", "list subnetpools"},
 		{"GET", "/v2.0/rbac-policies", "list rbac policies"},
 		{"POST", "/v2.0/rbac-policies", "create rbac policy"},
 		{"DELETE", "/v2.0/rbac-policies/1", "delete rbac policy"},
