@@ -235,17 +235,22 @@ func validID(id string) bool { return idForm.MatchString(id) }
 // characters and marks of direction, which could mislead a terminal or a reader, and of at most
 // 1,024 bytes.
 func Printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
+	text = Visible(text)
 	if len(text) > maxMessage {
 		// The cut may have split a character.
 		text = strings.ToValidUTF8(text[:maxMessage], "")
 	}
 	return text
+}
+
+// Visible is Printable without the limit.
+func Visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 // listError is wrap for a list. A list that Neutron refuses does not make the spec invalid, and a

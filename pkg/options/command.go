@@ -5,12 +5,15 @@ package options
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"k8s.io/klog/v2"
 )
 
 // Flags of the controller that subcommands have too.
@@ -65,6 +68,23 @@ func (c Command) Parse(arguments []string, out io.Writer) (o *Options, others []
 	o.setCommon()
 	o.Kubernetes.LoadingRules = true
 	return o, others, false, nil
+}
+
+// Run parses the arguments, and calls run unless they ask for the help. It prints the error, and returns the exit code.
+func (c Command) Run(ctx context.Context, arguments []string, stdout, stderr io.Writer, run func(ctx context.Context, o *Options, others []string) (code int, err error)) int {
+	o, others, done, err := c.Parse(arguments, stdout)
+	if done {
+		return 0
+	}
+	code := 0
+	if err == nil {
+		code, err = run(klog.NewContext(ctx, o.Logging.Text(stderr)), o, others)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "samplecrd-controller %s: %v\n", c.Name, err)
+		return 1
+	}
+	return code
 }
 
 // flags returns Options with the controller's defaults, and the flags of the subcommand that set

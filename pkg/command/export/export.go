@@ -21,7 +21,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
@@ -80,24 +79,16 @@ func command(s *settings) options.Command {
 // Run runs the subcommand and returns its exit code.
 func Run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	s := &settings{}
-	var done bool
-	var err error
-	s.Options, s.arguments, done, err = command(s).Parse(arguments, stdout)
-	if err == nil && !done {
-		err = s.run(ctx, stdout, stderr)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "samplecrd-controller export: %v\n", err)
-		return 1
-	}
-	return 0
+	return command(s).Run(ctx, arguments, stdout, stderr, func(ctx context.Context, o *options.Options, names []string) (int, error) {
+		s.Options, s.arguments = o, names
+		return 0, s.run(ctx, stdout, stderr)
+	})
 }
 
 func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := s.complete(); err != nil {
 		return err
 	}
-	ctx = klog.NewContext(ctx, s.Logging.Text(stderr))
 	config, err := neutron.LoadConfig(s.Cloud)
 	if err != nil {
 		return err

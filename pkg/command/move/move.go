@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
@@ -101,21 +100,10 @@ func command(s *settings) options.Command {
 // Run runs the subcommand and returns its exit code.
 func Run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	s := &settings{}
-	var done bool
-	var err error
-	s.Options, s.Names, done, err = command(s).Parse(arguments, stdout)
-	if done {
-		return exitNothing
-	}
-	code := exitError
-	if err == nil {
-		code, err = s.run(ctx, stdout, stderr)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "samplecrd-controller move: %v\n", err)
-		return exitError
-	}
-	return code
+	return command(s).Run(ctx, arguments, stdout, stderr, func(ctx context.Context, o *options.Options, names []string) (int, error) {
+		s.Options, s.Names = o, names
+		return s.run(ctx, stdout, stderr)
+	})
 }
 
 // complete sets the defaults, and returns the first error in the flags.
@@ -131,7 +119,6 @@ func (s *settings) run(ctx context.Context, stdout, stderr io.Writer) (int, erro
 	if err := s.complete(); err != nil {
 		return exitError, err
 	}
-	ctx = klog.NewContext(ctx, s.Logging.Text(stderr))
 	clients, err := kubeclient.Connect(ctx, s.Kubernetes)
 	if err != nil {
 		return exitError, err
@@ -224,7 +211,7 @@ func (r Request) Move(ctx context.Context, clients *kubeclient.Clients, cloudOf 
 		}
 	}
 	text, isAgain := m.rest(ctx, claims)
-	_, err = io.WriteString(stdout, text+summary(len(pairs), counts)+"\n")
+	_, err = io.WriteString(stdout, text+networks.Summary(len(pairs), counts, moved, planned, unneeded, failed)+"\n")
 	switch {
 	case err != nil || isAgain || counts[failed] > 0:
 		return exitError, err

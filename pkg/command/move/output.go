@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
@@ -68,7 +69,7 @@ func (m *mover) handle(ctx context.Context, p pair) (text string, _ result) {
 	case len(lines) == 0:
 		return fmt.Sprintf("%s: nothing to move: it has everything of %s\n", p, neutron.Printable(string(p.handover.From.UID))), unneeded
 	}
-	headline, result := count(len(lines), "change")+" to take over from", planned
+	headline, result := networks.Count(len(lines), "change")+" to take over from", planned
 	if m.request.Yes {
 		headline, result = "moved from", moved
 	}
@@ -170,7 +171,7 @@ func (m *mover) checkMarks(pairs []pair) error {
 	}
 	var others []string
 	for cluster, n := range owners {
-		others = append(others, fmt.Sprintf("%s (%s)", neutron.Printable(cluster), count(n, "Network")))
+		others = append(others, fmt.Sprintf("%s (%s)", neutron.Printable(cluster), networks.Count(n, "Network")))
 	}
 	slices.Sort(others)
 	return fmt.Errorf("-from-cluster-id=%s: %w in cloud %s; the IDs there are: %s",
@@ -204,22 +205,4 @@ func describe(o *neutron.Observed) string {
 		parts = append(parts, fmt.Sprintf("router %s %q", r.ID, r.Name))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// summary returns the last line, such as 2 Networks: 1 moved, 1 with an error.
-func summary(total int, counts map[result]int) string {
-	var parts []string
-	for _, r := range []result{moved, planned, unneeded, failed} {
-		if counts[r] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[r], r))
-		}
-	}
-	return strings.TrimSuffix(count(total, "Network")+": "+strings.Join(parts, ", "), ": ")
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

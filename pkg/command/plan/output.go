@@ -10,8 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
 
@@ -108,14 +108,14 @@ func write(w io.Writer, format string, plans []NetworkPlan) error {
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(plans)
 	}
-	counts := map[Action]int{}
+	counts := map[string]int{}
 	for _, p := range plans {
-		counts[p.Action]++
+		counts[results[p.Action]]++
 		if _, err := io.WriteString(w, p.String()); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, summary(len(plans), counts))
+	_, err := fmt.Fprintln(w, networks.Summary(len(plans), counts, results[ActionNone], results[ActionChange], results[ActionBlocked], results[ActionPaused], results[ActionError]))
 	return err
 }
 
@@ -123,9 +123,9 @@ func write(w io.Writer, format string, plans []NetworkPlan) error {
 func (p NetworkPlan) String() string {
 	var b strings.Builder
 	// A manifest that the API server has not accepted can have any characters.
-	fmt.Fprintf(&b, "%s/%s: %s\n", printable(p.Namespace), printable(p.Name), p.headline())
+	fmt.Fprintf(&b, "%s/%s: %s\n", neutron.Visible(p.Namespace), neutron.Visible(p.Name), p.headline())
 	for i, s := range p.Steps {
-		fmt.Fprintf(&b, "  %d. %s\n", i+1, printable(s.Text))
+		fmt.Fprintf(&b, "  %d. %s\n", i+1, neutron.Visible(s.Text))
 		if s.Interrupts != "" {
 			fmt.Fprintf(&b, "     interrupts: %s\n", s.Interrupts)
 		}
@@ -152,45 +152,14 @@ func (p NetworkPlan) headline() string {
 	}
 	lines := strings.Split(p.Message, "\n")
 	for i := range lines {
-		lines[i] = printable(lines[i])
+		lines[i] = neutron.Visible(lines[i])
 	}
 	return text + ": " + strings.Join(lines, "\n")
 }
 
-// printable is neutron.Printable without its limit, because the API server's words can be long.
-func printable(line string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, line)
-}
+func changes(n int) string { return networks.Count(n, "change") }
 
-func changes(n int) string {
-	if n == 1 {
-		return "1 change"
-	}
-	return fmt.Sprintf("%d changes", n)
-}
-
-// summary returns the last line.
-func summary(total int, counts map[Action]int) string {
-	text := fmt.Sprintf("%d Networks", total)
-	if total == 1 {
-		text = "1 Network"
-	}
-	var parts []string
-	for _, part := range []struct {
-		action Action
-		text   string
-	}{{ActionNone, "with nothing to do"}, {ActionChange, "with changes"}, {ActionBlocked, "blocked"}, {ActionPaused, "paused"}, {ActionError, "with an error"}} {
-		if n := counts[part.action]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, part.text))
-		}
-	}
-	if len(parts) == 0 {
-		return text
-	}
-	return text + ": " + strings.Join(parts, ", ")
+// results are what the last line says of the actions.
+var results = map[Action]string{
+	ActionNone: "with nothing to do", ActionChange: "with changes", ActionBlocked: "blocked", ActionPaused: "paused", ActionError: "with an error",
 }

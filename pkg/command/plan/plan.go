@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"io"
 
-	"k8s.io/klog/v2"
-
 	"github.com/samplecrd/samplecrd-controller/pkg/command/networks"
 	"github.com/samplecrd/samplecrd-controller/pkg/kubeclient"
 	"github.com/samplecrd/samplecrd-controller/pkg/options"
@@ -67,24 +65,14 @@ func command(s *settings) options.Command {
 // Run runs the subcommand and returns its exit code.
 func Run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	s := &settings{}
-	var done bool
-	var err error
-	s.Options, s.Names, done, err = command(s).Parse(arguments, stdout)
-	if done {
-		return exitNothing
-	}
-	var plans []NetworkPlan
-	if err == nil {
-		plans, err = s.run(ctx, stderr)
-	}
-	if err == nil {
-		err = write(stdout, s.output, plans)
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "samplecrd-controller plan: %v\n", err)
-		return exitError
-	}
-	return exitCode(plans)
+	return command(s).Run(ctx, arguments, stdout, stderr, func(ctx context.Context, o *options.Options, names []string) (int, error) {
+		s.Options, s.Names = o, names
+		plans, err := s.run(ctx, stderr)
+		if err == nil {
+			err = write(stdout, s.output, plans)
+		}
+		return exitCode(plans), err
+	})
 }
 
 // complete sets the defaults, and returns the first error in the flags.
@@ -99,7 +87,6 @@ func (s *settings) run(ctx context.Context, stderr io.Writer) ([]NetworkPlan, er
 	if err := s.complete(); err != nil {
 		return nil, err
 	}
-	ctx = klog.NewContext(ctx, s.Logging.Text(stderr))
 	clients, err := kubeclient.Connect(ctx, s.Kubernetes)
 	if err != nil {
 		return nil, err
