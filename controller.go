@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -256,18 +255,8 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	// A request to Neutron that is cut off may or may not have taken effect. So a shutdown
 	// does not cancel it; it has a time-out of its own.
 	ctx = klog.NewContext(neutron.ForSync(context.WithoutCancel(ctx), id), logger)
-	c.requeue(ctx, key, c.recoverSync(ctx, key))
+	c.requeue(ctx, key, retry.Recover(ctx, key, c.sync))
 	return true
-}
-
-// recoverSync turns a panic into an error, so that one object does not stop all the others.
-func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return c.sync(ctx, key)
 }
 
 // requeue decides when the key is synced again.

@@ -4,7 +4,6 @@
 package clouds
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -48,18 +47,7 @@ func keyOf(name string) cache.ObjectName { return cache.ObjectName{Name: name} }
 // watchClusterClouds starts to watch the ClusterClouds.
 func (c *Clouds) watchClusterClouds() {
 	informer := informers.NewTypedClusterCloudInformer(c.options.Networks, 0, nil)
-	// These fail only for an informer that is already running.
-	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if isRefused(err) {
-			c.offersRead(err)
-		} else {
-			cache.DefaultWatchErrorHandler(ctx, r, err)
-		}
-	})
-	_ = informer.SetTransform(func(object any) (any, error) {
-		c.offersRead(nil)
-		return object, nil
-	})
+	tell(informer, c.offersRead, func(object any) any { return object })
 	set := func(of *samplecrdv1.ClusterCloud) { c.setOffer(of.Name, &of.Spec) }
 	registration, _ := informer.AddTypedEventHandler(informers.ClusterCloudHandlerFuncs{
 		AddFunc:    set,

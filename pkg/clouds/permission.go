@@ -147,18 +147,7 @@ func (n *namespaces) setErr(err error) (isNew bool) {
 func (c *Clouds) watchNamespaces() {
 	informer := coreinformers.NewTypedNamespaceInformer(c.options.Client, 0, coreinformers.NamespaceIndexers{})
 	c.namespaces = &namespaces{lister: corelisters.NewNamespaceLister(informer.GetIndexer())}
-	// These fail only for an informer that is already running.
-	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if isRefused(err) {
-			c.namespacesRead(err)
-		} else {
-			cache.DefaultWatchErrorHandler(ctx, r, err)
-		}
-	})
-	_ = informer.SetTransform(func(object any) (any, error) {
-		c.namespacesRead(nil)
-		return onlyLabels(object), nil
-	})
+	tell(informer, c.namespacesRead, onlyLabels)
 	changed := func(name string) { c.handlers.LabelsChanged(name) }
 	_, _ = informer.AddTypedEventHandler(coreinformers.NamespaceHandlerFuncs{
 		AddFunc: func(n *corev1.Namespace) { changed(n.Name) },
@@ -169,6 +158,22 @@ func (c *Clouds) watchNamespaces() {
 		},
 	})
 	c.running.Go(func() { informer.RunWithContext(c.ctx) })
+}
+
+// tell calls read with each error of the informer that isRefused, and with nil for each object. transform is the informer's transform.
+func tell(informer cache.SharedInformer, read func(error), transform func(any) any) {
+	// These fail only for an informer that is already running.
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		if isRefused(err) {
+			read(err)
+		} else {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		}
+	})
+	_ = informer.SetTransform(func(object any) (any, error) {
+		read(nil)
+		return transform(object), nil
+	})
 }
 
 // isRefused reports whether a list or a watch will fail until somebody acts. What has been read may then be out of date for long,

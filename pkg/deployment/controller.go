@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -316,7 +315,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", key)
 	logger.V(4).Info("Syncing")
-	err := c.recoverSync(klog.NewContext(context.WithoutCancel(ctx), logger), key)
+	err := retry.Recover(klog.NewContext(context.WithoutCancel(ctx), logger), key, c.sync)
 	switch {
 	case err == nil:
 		logger.V(4).Info("Synced")
@@ -333,17 +332,6 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	c.queue.AddRateLimited(key)
 	return true
-}
-
-// recoverSync calls sync and returns a panic as an error, so that one bad object does not
-// stop the others.
-func (c *Controller) recoverSync(ctx context.Context, key cache.ObjectName) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return c.sync(ctx, key)
 }
 
 // syncHandler compares the annotations of a Deployment with the Network of the same name, and

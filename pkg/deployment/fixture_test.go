@@ -197,7 +197,7 @@ func (f *fixture) refreshNetworks(changes int) {
 func (f *fixture) sync(name string) error {
 	f.t.Helper()
 	_, ctx := ktesting.NewTestContext(f.t)
-	return f.controller.recoverSync(ctx, cache.NewObjectName(testKey.Namespace, name))
+	return retry.Recover(ctx, cache.NewObjectName(testKey.Namespace, name), f.controller.sync)
 }
 
 // mustSync updates the caches and syncs the Deployment of testKey.

@@ -11,6 +11,7 @@ import (
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 	listers "github.com/samplecrd/samplecrd-controller/pkg/generated/listers/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/status"
 )
 
 var networksDesc = prometheus.NewDesc("samplecrd_networks",
@@ -18,30 +19,7 @@ var networksDesc = prometheus.NewDesc("samplecrd_networks",
 
 // reasons are the reasons of the Ready condition. Others count as otherReason: users can write a
 // status, too.
-var reasons = map[string]bool{
-	samplecrdv1.ReasonPending:              true,
-	samplecrdv1.ReasonAvailable:            true,
-	samplecrdv1.ReasonInvalidSpec:          true,
-	samplecrdv1.ReasonForbidden:            true,
-	samplecrdv1.ReasonAuthenticationFailed: true,
-	samplecrdv1.ReasonOtherCloud:           true,
-	samplecrdv1.ReasonOtherOwner:           true,
-	samplecrdv1.ReasonNoCredentials:        true,
-	samplecrdv1.ReasonCloudNotPermitted:    true,
-	samplecrdv1.ReasonPaused:               true,
-	samplecrdv1.ReasonInUse:                true,
-	samplecrdv1.ReasonQuotaExceeded:        true,
-	samplecrdv1.ReasonNoSegmentAvailable:   true,
-	samplecrdv1.ReasonSubnetPoolExhausted:  true,
-	samplecrdv1.ReasonReferenceNotFound:    true,
-	samplecrdv1.ReasonAdminStateDown:       true,
-	samplecrdv1.ReasonObserved:             true,
-	samplecrdv1.ReasonDiffers:              true,
-	samplecrdv1.ReasonNetworkNotFound:      true,
-	samplecrdv1.ReasonImportRefused:        true,
-	samplecrdv1.ReasonProgressing:          true,
-	samplecrdv1.ReasonNeutronUnavailable:   true,
-}
+var reasons = status.Reasons()
 
 const otherReason = "Other"
 

@@ -148,7 +148,7 @@ func TestACallerThatHasWaitedMakesNoRequestIfTheCircuitIsOpen(t *testing.T) {
 	})
 }
 
-// A panic ends one sync: see Controller.recoverSync. Others must not wait for its turn.
+// A panic ends one sync: see retry.Recover. Others must not wait for its turn.
 func TestARequestThatPanicsGivesItsTurnBack(t *testing.T) {
 	c := newCircuit(1, roundTripper(func(*http.Request) (*http.Response, error) { panic("broken") }))
 	func() {

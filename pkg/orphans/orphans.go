@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 )
@@ -299,7 +300,7 @@ func ownerName(name string) (cache.ObjectName, bool) {
 // relist listed.
 func unchanged(listed, now *neutron.Observed) bool {
 	owner := ownerOf(now)
-	return owner != (neutron.Owner{}) && owner == ownerOf(listed) && sameRevision(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
+	return owner != (neutron.Owner{}) && owner == ownerOf(listed) && ptr.Equal(listed.Revision, now.Revision) && slices.Equal(listed.Routers, now.Routers)
 }
 
 // blocking returns the ports that prevent the deletion of the owner's network: all except those that
@@ -310,9 +311,4 @@ func blocking(owner neutron.Owner, observed *neutron.Observed, ports []neutron.P
 	return slices.DeleteFunc(ports, func(p neutron.Port) bool {
 		return slices.ContainsFunc(observed.Interfaces, p.GoesWith) && !slices.ContainsFunc(unmanaged, p.GoesWith)
 	})
-}
-
-// sameRevision reports whether both revisions are equal. A Neutron without revisions has nil.
-func sameRevision(a, b *int) bool {
-	return a == b || a != nil && b != nil && *a == *b
 }

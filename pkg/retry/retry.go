@@ -5,6 +5,9 @@
 package retry
 
 import (
+	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 )
+
+// Recover calls sync, and turns a panic into an error, so that one object does not stop all the others.
+func Recover[K any](ctx context.Context, key K, sync func(context.Context, K) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return sync(ctx, key)
+}
 
 // Options say how failed syncs are spaced out.
 type Options struct {

@@ -45,8 +45,7 @@ func eventFor(network *samplecrdv1.Network, o Outcome, next *samplecrdv1.Network
 // IsImport reports whether this sync took the network over, and did nothing else. The status does not say so
 // yet.
 func (o Outcome) IsImport(network *samplecrdv1.Network) bool {
-	isImport := func(step neutron.Step) bool { _, ok := step.(neutron.ImportNetwork); return ok }
-	return o.Imported && !cmp.Or(o.Before, network).Status.Imported && slices.ContainsFunc(o.Steps, isImport)
+	return o.Imported && !cmp.Or(o.Before, network).Status.Imported && has[neutron.ImportNetwork](o.Steps)
 }
 
 func importedMessage(o Outcome) string {
@@ -100,15 +99,15 @@ func (o Outcome) describe() string {
 	switch {
 	case o.Router == nil:
 		return text
-	case slices.ContainsFunc(o.Steps, isRouterCreation):
+	case has[neutron.CreateRouter](o.Steps):
 		return text + " and router " + o.Router.ID
 	}
 	return text + ", attached to router " + o.Router.ID
 }
 
-func isRouterCreation(step neutron.Step) bool {
-	_, ok := step.(neutron.CreateRouter)
-	return ok
+// has reports whether one of the steps is an S.
+func has[S neutron.Step](steps []neutron.Step) bool {
+	return slices.ContainsFunc(steps, func(step neutron.Step) bool { _, ok := step.(S); return ok })
 }
 
 // IsRepair reports whether the steps repaired drift: Neutron matched this generation before.

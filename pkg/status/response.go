@@ -57,6 +57,16 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.Stale:    {},
 }
 
+// Reasons returns all reasons of the Ready condition.
+func Reasons() map[string]bool {
+	reasons := map[string]bool{samplecrdv1.ReasonPending: true, samplecrdv1.ReasonAvailable: true, samplecrdv1.ReasonObserved: true, samplecrdv1.ReasonDiffers: true}
+	for _, response := range responses {
+		reasons[response.Reason] = true
+	}
+	delete(reasons, "")
+	return reasons
+}
+
 // responseTo returns the row of the table. Errors of Kubernetes have none: the zero Response.
 func responseTo(err error) Response { return responses[neutron.ReasonOf(err)] }
 

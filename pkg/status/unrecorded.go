@@ -55,7 +55,7 @@ func (u *Unrecorded) Add(network *samplecrdv1.Network, o Outcome) Outcome {
 	// A network that an earlier sync created is not in the status yet either. One that was moved here came into the status while the
 	// Network was paused.
 	isFound := o.Adopted || network.Spec.Import == nil && c.before.Status.NetworkID == "" && network.Status.NetworkID != ""
-	c.adopted = c.adopted || isFound && !slices.ContainsFunc(c.steps, isCreation)
+	c.adopted = c.adopted || isFound && !has[neutron.CreateNetwork](c.steps)
 	c.steps = slices.Concat(c.steps, slices.DeleteFunc(slices.Clone(o.Steps), c.isConfirmation))
 	c.steps = c.steps[:min(len(c.steps), maxSteps)]
 	if o.Err == nil && c.isEmpty() {
@@ -76,11 +76,6 @@ func (c change) isConfirmation(step neutron.Step) bool {
 		before, ok := earlier.(neutron.AttachSubnet)
 		return ok && before.Router == attach.Router && before.Subnet == attach.Subnet
 	})
-}
-
-func isCreation(step neutron.Step) bool {
-	_, ok := step.(neutron.CreateNetwork)
-	return ok
 }
 
 // EventFor returns the event to record for an outcome of Add, after its status was written; nil if
