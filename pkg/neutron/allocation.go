@@ -21,13 +21,6 @@ type DesiredSubnetPool struct {
 	SubnetPool
 }
 
-func newDesiredSubnetPool(spec *samplecrdv1.SubnetPoolSpec) *DesiredSubnetPool {
-	if spec == nil {
-		return nil
-	}
-	return &DesiredSubnetPool{Spec: *spec}
-}
-
 // String names the pool as the Network declares it.
 func (p *DesiredSubnetPool) String() string {
 	return cmp.Or(p.Spec.Name, p.Spec.ID)

@@ -16,14 +16,14 @@ import (
 // interface, in every answer, and is none. It is removed, and the plan is made again.
 func (c *Cloud) attach(ctx context.Context, s AttachSubnet, observed *Observed) (*Observed, error) {
 	port, err := c.client.AttachSubnet(ctx, s.Router, s.Subnet)
-	switch conflict := errorIn(err).conflict; {
-	case conflict == attachedAlready && s.Port != "":
+	switch kind := errorIn(err).kind; {
+	case kind == alreadyAttached && s.Port != "":
 		port, err = s.Port, nil
-	case conflict == attachedAlready:
+	case kind == alreadyAttached:
 		if err = c.checkAttached(ctx, s, observed); err == nil {
 			err = c.removeHalf(ctx, s)
 		}
-	case conflict == addressTaken && s.Port != "":
+	case kind == addressAllocated && s.Port != "":
 		err = c.removeHalf(ctx, s)
 	}
 	if ReasonOf(err) == InUse {

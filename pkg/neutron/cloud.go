@@ -144,7 +144,7 @@ func (c *Cloud) findNetworks(ctx context.Context, identity Identity) (found []*N
 	if err != nil {
 		return nil, err
 	}
-	if identity.Import == "" && (!identity.covers(network) || c.client.isOfAnother(network)) {
+	if identity.Import == "" && (!identity.covers(network) || network.IsForeign) {
 		return nil, identity.checkOwner(network)
 	}
 	return []*Network{network}, nil

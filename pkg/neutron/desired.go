@@ -153,11 +153,11 @@ func newDesiredNetwork(spec *samplecrdv1.NetworkSpec) DesiredNetwork {
 		DNSDomain: strings.ToLower(spec.DNSDomain),
 		Shared:    spec.Shared,
 		External:  spec.External,
-		ZoneHints: setOf(spec.AvailabilityZoneHints),
+		ZoneHints: NewTags(spec.AvailabilityZoneHints...),
 		MTU:       int(ptr.Deref(spec.MTU, 0)),
 	}
 	if spec.Tags != nil {
-		n.Tags = new(setOf(spec.Tags))
+		n.Tags = new(NewTags(spec.Tags...))
 	}
 	if p := spec.Provider; p != nil {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = p.NetworkType, p.PhysicalNetwork, int(ptr.Deref(p.SegmentationID, 0))
@@ -166,7 +166,7 @@ func newDesiredNetwork(spec *samplecrdv1.NetworkSpec) DesiredNetwork {
 }
 
 func newDesiredRouter(spec *samplecrdv1.RouterSpec, name, mark string) *DesiredRouter {
-	r := &DesiredRouter{Name: name, Mark: mark, Spec: *spec, ZoneHints: setOf(spec.AvailabilityZoneHints)}
+	r := &DesiredRouter{Name: name, Mark: mark, Spec: *spec, ZoneHints: NewTags(spec.AvailabilityZoneHints...)}
 	if spec.Routes != nil && spec.Existing == nil {
 		r.Routes = new(newHostRoutes(spec.Routes))
 	}
@@ -239,10 +239,12 @@ func newDesiredSubnet(field string, spec *samplecrdv1.SubnetSpec) (DesiredSubnet
 	}
 	subnet := DesiredSubnet{
 		CIDR:           cidr.Masked(),
-		SubnetPool:     newDesiredSubnetPool(spec.SubnetPool),
 		NoDHCP:         !ptr.Deref(spec.EnableDHCP, true),
 		DNSNameservers: NewAddresses(spec.DNSNameservers...),
 		Routes:         newHostRoutes(spec.HostRoutes),
+	}
+	if spec.SubnetPool != nil {
+		subnet.SubnetPool = &DesiredSubnetPool{Spec: *spec.SubnetPool}
 	}
 	if spec.IPv6 != nil {
 		subnet.AddressMode, subnet.RAMode = string(spec.IPv6.AddressMode), string(spec.IPv6.RAMode)
@@ -291,17 +293,17 @@ func newPools(subnet *DesiredSubnet, pools []samplecrdv1.AllocationPool) (set Po
 }
 
 func newHostRoutes(routes []samplecrdv1.HostRoute) Routes {
-	all := make([]routeJSON, len(routes))
+	all := make([]Route, len(routes))
 	for i, r := range routes {
-		all[i] = routeJSON{r.Destination, string(r.NextHop)}
+		all[i] = Route{r.Destination, string(r.NextHop)}
 	}
 	return newRoutes(all)
 }
 
 func newStatusRoutes(routes []samplecrdv1.RouteStatus) Routes {
-	all := make([]routeJSON, len(routes))
+	all := make([]Route, len(routes))
 	for i, r := range routes {
-		all[i] = routeJSON{r.Destination, r.NextHop}
+		all[i] = Route(r)
 	}
 	return newRoutes(all)
 }

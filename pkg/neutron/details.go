@@ -5,7 +5,6 @@ package neutron
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -15,19 +14,19 @@ import (
 // an attribute also means that the cloud does not have it.
 type NetworkDetails struct {
 	*Network
-	Project string
-	// PortSecurity is nil if the cloud does not have port security.
-	PortSecurity    *bool
-	VLANTransparent *bool
-	QoSPolicy       string
+	Project string `json:"project_id"`
+	// PortSecurity is nil if the cloud does not have port security. The Network's field is not read.
+	PortSecurity    *bool  `json:"port_security_enabled"`
+	VLANTransparent *bool  `json:"vlan_transparent"`
+	QoSPolicy       string `json:"qos_policy_id"`
 	// Segments is the number of segments of a network that has several. Only administrators see it.
-	Segments int
+	Segments Length `json:"segments"`
 	// SubnetCount is the number of the network's subnets, including those that the client cannot see.
-	SubnetCount int
+	SubnetCount Length `json:"subnets"`
 	// SubnetDetails are the details of the network's subnets by ID.
-	SubnetDetails map[string]SubnetDetails
+	SubnetDetails map[string]SubnetDetails `json:"-"`
 	// Routers are those that have an interface on the network, as far as the client can see them.
-	Routers []Router
+	Routers []Router `json:"-"`
 }
 
 // SubnetDetails are attributes of a subnet that the controller does not use.
@@ -45,34 +44,12 @@ var (
 	subnetDetailFields  = []string{"id", "subnetpool_id", "segment_id", "service_types", "dns_publish_fixed_ip"}
 )
 
-// listedDetails are the details of a network in a list.
-type listedDetails struct {
-	listedNetwork
-	Project         string `json:"project_id"`
-	VLANTransparent *bool  `json:"vlan_transparent"`
-	QoSPolicy       string `json:"qos_policy_id"`
-	Segments        length `json:"segments"`
-	// portSecurity is the Network's field with the difference between false and not there.
-	portSecurity *bool
-}
-
-// UnmarshalJSON reads a network twice: the field port_security_enabled has two places.
-func (l *listedDetails) UnmarshalJSON(text []byte) error {
-	type plain listedDetails
-	var security struct {
-		PortSecurity *bool `json:"port_security_enabled"`
+func (n NetworkDetails) listed() (string, []string, []string) {
+	if n.Network == nil {
+		return "", nil, nil // none of its fields was there
 	}
-	if err := json.Unmarshal(text, &security); err != nil {
-		return err
-	}
-	err := json.Unmarshal(text, (*plain)(l))
-	l.portSecurity = security.PortSecurity
-	return err
-}
-
-func (l listedDetails) listed() (string, []string, []string) {
-	id, texts, lists := l.Network.listed()
-	return id, append(texts, l.Project, l.QoSPolicy), lists
+	id, texts, lists := n.Network.listed()
+	return id, append(texts, n.Project, n.QoSPolicy), lists
 }
 
 func (s SubnetDetails) listed() (string, []string, []string) {
@@ -110,14 +87,15 @@ func (c *Client) GetNetworkDetails(ctx context.Context, id string) (*NetworkDeta
 
 func (c *Client) listDetails(ctx context.Context, filter url.Values, count func(read int)) ([]*NetworkDetails, error) {
 	read := 0
-	found, err := listOnly(ctx, c, "networks", slices.Concat(networkFields, networkDetailFields), filter, func(*listedDetails) bool {
+	found, err := listOnly(ctx, c, "networks", slices.Concat(networkFields, networkDetailFields), filter, func(*NetworkDetails) bool {
 		read++
 		count(read)
 		return true
 	})
 	details := make([]*NetworkDetails, len(found))
 	for i := range found {
-		details[i] = found[i].details()
+		found[i].SubnetDetails = map[string]SubnetDetails{}
+		details[i] = &found[i]
 	}
 	return details, err
 }
@@ -133,7 +111,7 @@ func networksOf(details []*NetworkDetails) []*Network {
 // readDetails adds the subnets that the networks lack, the details of all subnets, and the
 // routers. The filters are for lists of the subnets and of the ports.
 func (c *Client) readDetails(ctx context.Context, networks []*NetworkDetails, subnets, ports url.Values) error {
-	if err := c.readMissing(ctx, networksOf(networks), func(i int) int { return networks[i].SubnetCount }); err != nil {
+	if err := c.readMissing(ctx, networksOf(networks), func(i int) int { return int(networks[i].SubnetCount) }); err != nil {
 		return err
 	}
 	if err := c.readSubnetDetails(ctx, networks, subnets); err != nil {
@@ -148,24 +126,11 @@ func (c *Client) readDetails(ctx context.Context, networks []*NetworkDetails, su
 // readAllShares adds with which projects the networks are shared, as far as the client can see that. In a cloud without RBAC policies
 // there are none.
 func (c *Client) readAllShares(ctx context.Context, networks []*Network) error {
-	filter := url.Values{}
-	if len(networks) == 1 {
-		filter.Set("object_id", networks[0].ID)
-	}
-	err := asUnserved(c.readShares(ctx, networks, filter))
+	err := asUnserved(c.readShares(ctx, networks...))
 	if errorIn(err).isUnserved {
 		return nil
 	}
 	return err
-}
-
-func (l *listedDetails) details() *NetworkDetails {
-	network := l.Network
-	return &NetworkDetails{
-		Network: &network, Project: l.Project, PortSecurity: l.portSecurity, VLANTransparent: l.VLANTransparent,
-		QoSPolicy: l.QoSPolicy, Segments: int(l.Segments), SubnetCount: int(l.SubnetCount),
-		SubnetDetails: map[string]SubnetDetails{},
-	}
 }
 
 // readSubnetDetails adds the details of the subnets: those that match the filter with one list,

@@ -42,7 +42,7 @@ func TestNetworkDetails(t *testing.T) {
 		t.Fatalf("got %d networks, counted %d", len(got), count)
 	}
 	n := got[0]
-	equal(t, []any{web.ID, "project-1", adminDown(true), ptr.To(false), NewTags("nova"), 2}, []any{n.ID, n.Project, n.AdminDown, n.PortSecurity, n.ZoneHints, n.SubnetCount})
+	equal(t, []any{web.ID, "project-1", adminDown(true), ptr.To(false), NewTags("nova"), Length(2)}, []any{n.ID, n.Project, n.AdminDown, n.PortSecurity, n.ZoneHints, n.SubnetCount})
 	equal(t, []string{"compute:nova"}, n.SubnetDetails[made.ID].ServiceTypes)
 	if len(n.Routers) != 1 || n.Routers[0].Name != "edge" || len(n.Interfaces) != 1 || n.Interfaces[0].SubnetID != made.ID {
 		t.Errorf("got the routers %+v, and the interfaces %+v", n.Routers, n.Interfaces)
@@ -88,7 +88,7 @@ func TestTheElementsOfTexts(t *testing.T) {
 	equal(t, []string{"a", "b, c"}, NewTags("b, c", "a").All())
 	equal(t, []string{"192.0.2.2", "192.0.2.1"}, NewAddresses("192.0.2.2", "192.0.2.1").All())
 	equal(t, []string{"10.0.0.2-10.0.0.3"}, Pools("10.0.0.2-10.0.0.3").All())
-	equal(t, [][2]string{{"10.9.0.0/16", "10.0.0.2"}}, Routes("10.9.0.0/16 via 10.0.0.2").All())
+	equal(t, []Route{{"10.9.0.0/16", "10.0.0.2"}}, Routes("10.9.0.0/16 via 10.0.0.2").All())
 	if got := slices.Concat(Tags("").All(), Addresses("").All(), Pools("").All()); len(got) > 0 || len(Routes("").All()) > 0 {
 		t.Error(fmt.Sprint("empty ones have the elements ", got))
 	}

@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -101,8 +102,8 @@ type Error struct {
 	status int
 	// isUnserved means that the cloud has no such objects, or none that the client may list.
 	isUnserved bool
-	// conflict says more than the reason about an answer to add_router_interface, and about an RBAC policy.
-	conflict conflict
+	// kind is the type of Neutron's error, or alreadyAttached.
+	kind string
 }
 
 func (e *Error) Error() string { return e.Op + ": " + e.Message }
@@ -160,9 +161,13 @@ func wrap(op string, err error) error {
 		_, unsent := errors.AsType[unsentError](err)
 		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err, unsent: unsent}
 	}
-	reason, message, conflict := interpret(answer)
+	errorType, message := neutronError(answer.Body)
+	if strings.Contains(message, alreadyAttached) {
+		errorType = alreadyAttached
+	}
+	reason, message := interpret(answer.Actual, errorType, cmp.Or(message, http.StatusText(answer.Actual)))
 	// gophercloud's error is not kept: it holds the whole answer.
-	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), conflict: conflict}
+	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), kind: errorType}
 	e.status = answer.Actual
 	e.away = answer.Actual >= http.StatusInternalServerError && answer.Method == http.MethodGet
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
@@ -178,81 +183,33 @@ const (
 	maxRetryAfter = 10 * time.Minute
 )
 
-// interpret returns what an answer with an unexpected status code means, and its message.
-func interpret(answer gophercloud.ErrUnexpectedResponseCode) (reason ErrorReason, message string, _ conflict) {
-	errorType, message := neutronError(answer.Body)
-	if message == "" {
-		message = http.StatusText(answer.Actual)
-	}
-	reason, message = interpretStatus(answer.Actual, errorType, message)
+// interpret returns the reason and the message for that status code and type of an error.
+func interpret(status int, errorType, message string) (ErrorReason, string) {
+	reason, isKnown := typed[errorType]
 	switch {
-	case errorType == addressAllocated:
-		return reason, message, addressTaken
-	case strings.Contains(message, alreadyAttached):
-		return reason, message, attachedAlready
-	case errorType == duplicatePolicy:
-		return reason, message, sharedAlready
-	}
-	return reason, message, none
-}
-
-// interpretStatus returns the reason and the message for that status code and type of an error.
-func interpretStatus(status int, errorType, message string) (ErrorReason, string) {
-	switch status {
-	case http.StatusBadRequest:
-		if errorType != "" {
-			return Invalid, message
-		}
-	case http.StatusUnauthorized:
+	case reason == NoSegment:
+		return reason, message + " " + allSegmentsUsed
+	case isKnown:
+		return reason, message
+	case status == http.StatusUnauthorized:
 		return Unauthenticated, message
-	case http.StatusForbidden:
-		if errorType != "" {
-			return Forbidden, message
-		}
-	case http.StatusNotFound:
+	case status == http.StatusPreconditionFailed:
+		return Stale, message
+	case errorType == "":
 		// A proxy without a backend answers 404 too, which does not prove that an object is
 		// gone. For the same reason a proxy's 400 or 403 is not final.
-		switch errorType {
-		case "":
-		case zoneNotFound:
-			return NoZone, message
-		default:
-			return NotFound, message
-		}
-	case http.StatusPreconditionFailed:
-		return Stale, message
-	case http.StatusConflict:
-		if reason, known := conflicts[errorType]; known {
-			return reason, message
-		}
+	case status == http.StatusBadRequest:
+		return Invalid, message
+	case status == http.StatusForbidden:
+		return Forbidden, message
+	case status == http.StatusNotFound:
+		return NotFound, message
+	case status == http.StatusConflict && strings.Contains(errorType, "InUse"):
 		// NetworkInUse, SubnetInUse, GatewayIpInUse, RouterInterfaceInUseByFloatingIP and others.
-		if strings.Contains(errorType, "InUse") {
-			return InUse, message
-		}
-	case http.StatusInternalServerError:
-		if errorType == noSubnetAvailable {
-			return PoolEmpty, message
-		}
-	case http.StatusServiceUnavailable:
-		if errorType == noNetworkAvailable {
-			return NoSegment, message + " " + allSegmentsUsed
-		}
+		return InUse, message
 	}
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", status, message))
 }
-
-// conflict is why a subnet cannot be attached to a router, or a network not be shared.
-type conflict int
-
-const (
-	none conflict = iota
-	// attachedAlready: the router has a port on the subnet.
-	attachedAlready
-	// addressTaken: a port has the address of the subnet's gateway.
-	addressTaken
-	// sharedAlready: an RBAC policy lets the project use the network.
-	sharedAlready
-)
 
 // What Neutron answers for these (_check_for_dup_router_subnets, IpAddressAlreadyAllocated and DuplicateRbacPolicy). The first one
 // has no type of its own.
@@ -262,23 +219,14 @@ const (
 	duplicatePolicy  = "DuplicateRbacPolicy"
 )
 
-// What Neutron answers if it has no free segment for another network (NoNetworkAvailable in neutron_lib), and
-// what its message leaves out.
-const (
-	noNetworkAvailable = "NoNetworkAvailable"
-	allSegmentsUsed    = "All VLANs, VNIs or other segments for networks of projects are in use: delete networks, or let an administrator of the cloud extend the ranges"
-)
+// allSegmentsUsed is what the message of NoNetworkAvailable leaves out.
+const allSegmentsUsed = "All VLANs, VNIs or other segments for networks of projects are in use: delete networks, or let an administrator of the cloud extend the ranges"
 
-// noSubnetAvailable is what Neutron answers if a subnet pool has no free block that is large enough (SubnetAllocationError in
-// neutron_lib).
-const noSubnetAvailable = "SubnetAllocationError"
-
-// zoneNotFound is what Neutron answers to the request that creates a network or a router if it has no such availability zone
-// (AvailabilityZoneNotFound in neutron_lib). It can be one of its own configuration.
-const zoneNotFound = "AvailabilityZoneNotFound"
-
-// conflicts are the reasons of answers with status 409, by their type.
-var conflicts = map[string]ErrorReason{
+// typed are the reasons of errors of these types, whatever the status is.
+var typed = map[string]ErrorReason{
+	"NoNetworkAvailable":                 NoSegment, // 503
+	"SubnetAllocationError":              PoolEmpty, // 500: no free block of the subnet pool is large enough
+	"AvailabilityZoneNotFound":           NoZone,    // 404: it can be one of Neutron's own configuration
 	"OverQuota":                          OverQuota,
 	"SubnetPoolQuotaExceeded":            OverQuota,
 	addressAllocated:                     InUse,

@@ -307,10 +307,7 @@ func (c Change) isAddressing() bool { return c.Role == roleGateway || c.Role == 
 
 // gatewayChange returns the change of the gateway; nil if there is none.
 func gatewayChange(changes []Change) *Change {
-	if at := slices.IndexFunc(changes, func(c Change) bool { return c.Role == roleGateway }); at >= 0 {
-		return &changes[at]
-	}
-	return nil
+	return find(changes, func(c *Change) bool { return c.Role == roleGateway })
 }
 
 // gatewayIn returns the gateway that the changes set, the zero Addr if they set none.

@@ -88,7 +88,7 @@ func (f *foretelling) disturb(t *testing.T) {
 	case 10:
 		_, _ = f.admin.createShare(t.Context(), n.ID, one(f.Rand, "a", "b"))
 	case 11: // Neutron refuses it unless the network is shared with that project
-		if noError(t, f.others.sharesOf(t.Context(), n)); n.share("project-2") != nil {
+		if noError(t, f.others.readShares(t.Context(), n)); n.share("project-2") != nil {
 			post(t, f.admin, "port", object{"network_id": n.ID, "name": "theirs", "project_id": "project-2"})
 		}
 	case 0:

@@ -95,12 +95,13 @@ func cannotTakeOver(format string, args ...any) error {
 func (h Handover) check(observed *Observed) error {
 	isLeft := slices.ContainsFunc(observed.Networks(), func(n *Network) bool { return !h.To.marks(n.Description) })
 	for _, n := range observed.Networks() {
+		_, isMarked := OwnerOf(n.Description)
 		switch {
 		case n.IsForeign:
 			return cannotTakeOver("network %s belongs to another project than the credentials", n.ID)
 		case h.Import == "" && len(n.importTagsOf(h.From)) > 0:
 			return cannotTakeOver("network %s was imported: create this Network with spec.import", n.ID)
-		case h.Import == "" && withoutOwner(n):
+		case h.Import == "" && !isMarked:
 			return cannotTakeOver("network %s has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description %q %s", n.ID, h.From.Mark(), n.ID)
 		case len(observed.Duplicates) > 0 && h.To.marks(n.Description) && isLeft:
 			return cannotTakeOver("the controller of this cluster has created network %s for it already: if nothing uses that one, delete this Network, so that the controller deletes that network, and create it again, paused", n.ID)
@@ -121,10 +122,4 @@ func (h Handover) check(observed *Observed) error {
 		}
 	}
 	return nil
-}
-
-// withoutOwner reports whether the network has no mark in its description.
-func withoutOwner(n *Network) bool {
-	_, isMarked := OwnerOf(n.Description)
-	return !isMarked
 }

@@ -73,15 +73,11 @@ func (c *Client) GetNetwork(ctx context.Context, id string) (*Network, error) {
 	return network, c.readAllSubnets(ctx, []*Network{network})
 }
 
-// projectFilter returns the filter for the client's project. It is empty if the token is not
-// for a project.
+// projectFilter returns the filter for the client's project.
 func (c *Client) projectFilter(ctx context.Context) (url.Values, error) {
 	s, err := c.connected(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if s.place.Project == "" {
-		return url.Values{}, nil
 	}
 	return url.Values{"project_id": {s.place.Project}}, nil
 }
@@ -99,16 +95,17 @@ var (
 type listedNetwork struct {
 	Network
 	// SubnetCount is 0 if the list was not asked for it.
-	SubnetCount length `json:"subnets"`
+	SubnetCount Length `json:"subnets"`
 }
 
-// length is the number of elements of a JSON array. They are not kept.
-type length int
+// Length is the number of elements of a JSON array. They are not kept.
+type Length int
 
-func (l *length) UnmarshalJSON(array []byte) error {
+// UnmarshalJSON counts the elements of an array.
+func (l *Length) UnmarshalJSON(array []byte) error {
 	var elements []json.RawMessage
 	err := json.Unmarshal(array, &elements)
-	*l = length(len(elements))
+	*l = Length(len(elements))
 	return err
 }
 
@@ -189,12 +186,6 @@ func (c *Client) networksByID(ctx context.Context, ids []string) ([]*Network, er
 		c.setForeign(n)
 	}
 	return networks, c.readAllSubnets(ctx, networks)
-}
-
-// isOfAnother reports whether the network belongs to another project than that of the token, which it is shared with.
-func (c *Client) isOfAnother(n *Network) bool {
-	place, _ := c.Place()
-	return n.IsForeign && place.Project != ""
 }
 
 // setForeign sets IsForeign. Without a session, which no request has, no network is foreign.

@@ -98,9 +98,14 @@ func (n *Network) sortSubnets() {
 
 // subnet returns the subnet with that ID, or nil if there is none.
 func (n *Network) subnet(id string) *Subnet {
-	for i := range n.Subnets {
-		if n.Subnets[i].ID == id {
-			return &n.Subnets[i]
+	return find(n.Subnets, func(s *Subnet) bool { return s.ID == id })
+}
+
+// find returns the first of the items for which isMeant is true; nil if there is none.
+func find[T any](items []T, isMeant func(*T) bool) *T {
+	for i := range items {
+		if isMeant(&items[i]) {
+			return &items[i]
 		}
 	}
 	return nil

@@ -142,12 +142,7 @@ func (o *Observed) withoutNetwork(id string) *Observed {
 
 // router returns the router with that ID, or nil.
 func (o *Observed) router(id string) *Router {
-	for i := range o.Routers {
-		if o.Routers[i].ID == id {
-			return &o.Routers[i]
-		}
-	}
-	return nil
+	return find(o.Routers, func(r *Router) bool { return r.ID == id })
 }
 
 // withRouter returns a copy in which r replaces the router with the same ID, or is added.

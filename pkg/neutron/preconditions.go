@@ -222,7 +222,7 @@ func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Observed
 	if err != nil {
 		return asUnresolved(err)
 	}
-	if place, _ := l.client.Place(); place.Project != "" && router.ProjectID != place.Project {
+	if place, _ := l.client.Place(); router.ProjectID != place.Project {
 		return &Error{Op: "attach subnet", Reason: Unresolved, Message: fmt.Sprintf("router %s belongs to another project", s.Router)}
 	}
 	l.routing.storeRouter(router.Router)

@@ -208,7 +208,7 @@ func (r *resource) syncOnce(t *testing.T, guard Guard) (*Observed, []Step, error
 	if id, exists := v.CurrentRouter(); exists {
 		r.Status.Router = &samplecrdv1.RouterStatus{ID: id}
 		for _, route := range v.KnownRoutes().All() {
-			r.Status.Router.Routes = append(r.Status.Router.Routes, samplecrdv1.RouteStatus{Destination: route[0], NextHop: route[1]})
+			r.Status.Router.Routes = append(r.Status.Router.Routes, samplecrdv1.RouteStatus(route))
 		}
 	}
 	return v.Observed, steps, err

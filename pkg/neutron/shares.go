@@ -38,23 +38,20 @@ func compareShares(a, b Share) int {
 
 // share returns the permission of the project; nil if it has none.
 func (n *Network) share(project string) *Share {
-	for i := range n.Shares {
-		if n.Shares[i].ProjectID == project {
-			return &n.Shares[i]
-		}
-	}
-	return nil
+	return find(n.Shares, func(s *Share) bool { return s.ProjectID == project })
 }
 
 // readShares adds to the networks with which projects each is shared. A filter can restrict the list, which has the policies of all
 // networks of the project. It fails if the client may not list them.
-func (c *Client) readShares(ctx context.Context, networks []*Network, filter url.Values) error {
+func (c *Client) readShares(ctx context.Context, networks ...*Network) error {
 	byID := make(map[string]*Network, len(networks))
 	for _, n := range networks {
 		byID[n.ID] = n
 	}
 	query := url.Values{"object_type": {"network"}, "action": {"access_as_shared"}}
-	maps.Copy(query, filter)
+	if len(networks) <= maxFilterIDs {
+		query["object_id"] = slices.Sorted(maps.Keys(byID))
+	}
 	shares, err := listOnly(ctx, c, rbacPolicies, shareFields, query, func(s *Share) bool { return byID[s.NetworkID] != nil && s.ProjectID != allProjects })
 	if err != nil {
 		return err
@@ -72,16 +69,7 @@ func (c *Client) readShares(ctx context.Context, networks []*Network, filter url
 	return nil
 }
 
-// sharesOf is readShares for some networks.
-func (c *Client) sharesOf(ctx context.Context, networks ...*Network) error {
-	filter := url.Values{}
-	for _, n := range networks {
-		filter.Add("object_id", n.ID)
-	}
-	return c.readShares(ctx, networks, filter)
-}
-
-// createShare shares a network with a project. It fails with the conflict sharedAlready if it is shared with it.
+// createShare shares a network with a project. It fails with the kind duplicatePolicy if it is shared with it.
 func (c *Client) createShare(ctx context.Context, network, project string) (Share, error) {
 	return exchange[Share](ctx, c, http.MethodPost, object{
 		"object_type": "network", "object_id": network, "action": "access_as_shared", "target_tenant": project,

@@ -82,7 +82,7 @@ func (s *sharing) addHidden(networks []*Network) {
 
 // readShares adds to some networks with which projects they are shared.
 func (c *Cloud) readShares(ctx context.Context, networks ...*Network) error {
-	err := c.client.sharesOf(ctx, networks...)
+	err := c.client.readShares(ctx, networks...)
 	if err == nil {
 		c.sharing.addHidden(networks)
 	}
@@ -111,7 +111,7 @@ func (c *Cloud) listShares(ctx context.Context, owned map[types.UID][]*Network) 
 	if len(networks) == 0 {
 		return nil
 	}
-	err := c.client.readShares(ctx, networks, nil)
+	err := c.client.readShares(ctx, networks...)
 	switch {
 	case err == nil:
 		c.sharing.addHidden(networks)
@@ -134,11 +134,11 @@ func (c *Cloud) listShares(ctx context.Context, owned map[types.UID][]*Network) 
 // somebody else has made it, or an earlier request whose answer was lost.
 func (c *Cloud) share(ctx context.Context, observed *Observed, project string) (*Observed, error) {
 	share, err := c.client.createShare(ctx, observed.ID, project)
-	if errorIn(err).conflict != sharedAlready {
+	if errorIn(err).kind != duplicatePolicy {
 		return observed.withShare(share), err
 	}
 	next := *observed
-	if err := c.client.sharesOf(ctx, &next.Network); err != nil {
+	if err := c.client.readShares(ctx, &next.Network); err != nil {
 		return nil, err
 	}
 	if next.share(project) == nil {

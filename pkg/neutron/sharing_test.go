@@ -31,7 +31,7 @@ func sharedWith(projects ...string) edit {
 func (c *routedCloud) projects(t *testing.T, id string) (projects []string) {
 	t.Helper()
 	n := &Network{ID: id}
-	noError(t, c.admin.sharesOf(t.Context(), n))
+	noError(t, c.admin.readShares(t.Context(), n))
 	for _, s := range n.Shares {
 		projects = append(projects, s.ProjectID)
 	}

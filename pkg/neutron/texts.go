@@ -77,22 +77,12 @@ func NewPools(ranges ...netipx.IPRange) Pools {
 }
 
 // NewTags returns a set of tags.
-func NewTags(tags ...string) Tags {
+func NewTags[T ~string](tags ...T) Tags {
 	if len(tags) == 0 {
 		return ""
 	}
-	slices.Sort(tags)
-	text, _ := json.Marshal(slices.Compact(tags)) // strings cannot fail
+	text, _ := json.Marshal(slices.Compact(slices.Sorted(slices.Values(tags)))) // strings cannot fail
 	return Tags(text)
-}
-
-// setOf is NewTags for the texts of a spec.
-func setOf[T ~string](texts []T) Tags {
-	tags := make([]string, len(texts))
-	for i, text := range texts {
-		tags[i] = string(text)
-	}
-	return NewTags(tags...)
 }
 
 type poolJSON struct {
@@ -100,12 +90,13 @@ type poolJSON struct {
 	End   netip.Addr `json:"end"`
 }
 
-type routeJSON struct {
+// Route is one of some Routes.
+type Route struct {
 	Destination string `json:"destination"`
 	NextHop     string `json:"nexthop"`
 }
 
-func (r routeJSON) String() string {
+func (r Route) String() string {
 	destination := r.Destination
 	if prefix, err := netip.ParsePrefix(destination); err == nil {
 		destination = prefix.Masked().String()
@@ -153,7 +144,7 @@ func (p Pools) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads Neutron's host_routes, or the routes of a router.
 func (r *Routes) UnmarshalJSON(text []byte) error {
-	var routes []routeJSON
+	var routes []Route
 	if err := json.Unmarshal(text, &routes); err != nil {
 		return err
 	}
@@ -161,7 +152,7 @@ func (r *Routes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-func newRoutes(routes []routeJSON) Routes {
+func newRoutes(routes []Route) Routes {
 	texts := make([]string, len(routes))
 	for i, route := range routes {
 		texts[i] = route.String()
@@ -170,14 +161,7 @@ func newRoutes(routes []routeJSON) Routes {
 }
 
 // MarshalJSON writes Neutron's host_routes, or the routes of a router.
-func (r Routes) MarshalJSON() ([]byte, error) {
-	routes := []routeJSON{}
-	for _, text := range elements(r) {
-		destination, nextHop, _ := strings.Cut(text, via)
-		routes = append(routes, routeJSON{destination, nextHop})
-	}
-	return json.Marshal(routes)
-}
+func (r Routes) MarshalJSON() ([]byte, error) { return json.Marshal(r.All()) }
 
 // UnmarshalJSON reads Neutron's tags, or its availability_zone_hints.
 func (t *Tags) UnmarshalJSON(text []byte) error {
@@ -207,11 +191,12 @@ func (a Addresses) All() []string { return elements(a) }
 // All returns the ranges, each as its first and its last address with a dash between them.
 func (p Pools) All() []string { return elements(p) }
 
-// All returns the routes: the destination and the next hop of each.
-func (r Routes) All() (routes [][2]string) {
+// All returns the routes.
+func (r Routes) All() []Route {
+	routes := []Route{}
 	for _, text := range elements(r) {
 		destination, nextHop, _ := strings.Cut(text, via)
-		routes = append(routes, [2]string{destination, nextHop})
+		routes = append(routes, Route{destination, nextHop})
 	}
 	return routes
 }

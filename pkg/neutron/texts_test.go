@@ -45,7 +45,7 @@ func TestTextsInJSON(t *testing.T) {
 }
 
 func TestEmptyTextsAreEmptyLists(t *testing.T) {
-	for _, value := range []any{NewAddresses[string](), NewPools(), newRoutes(nil), NewTags(), Addresses(""), Pools(""), Routes(""), Tags("")} {
+	for _, value := range []any{NewAddresses[string](), NewPools(), newRoutes(nil), NewTags[string](), Addresses(""), Pools(""), Routes(""), Tags("")} {
 		equal(t, "[]", asJSON(t, value))
 	}
 	equal(t, []string{}, ExternalIPs("").All())

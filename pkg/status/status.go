@@ -107,7 +107,7 @@ func Observing(v neutron.View) Observation {
 // routesOf returns status.router.routes.
 func routesOf(v neutron.View) (routes []samplecrdv1.RouteStatus) {
 	for _, route := range v.KnownRoutes().All() {
-		routes = append(routes, samplecrdv1.RouteStatus{Destination: route[0], NextHop: route[1]})
+		routes = append(routes, samplecrdv1.RouteStatus(route))
 	}
 	return routes
 }
@@ -157,10 +157,7 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 		status.Subnets, status.Router = o.subnetStatuses(), o.Router
 	}
 	if s := o.subnet(); s != nil {
-		var text [64]byte
-		status.SubnetID = s.ID
-		status.CIDR = keep(network.Status.CIDR, s.CIDR.AppendTo(text[:0]))
-		status.Gateway = keep(network.Status.Gateway, appendGateway(text[:0], s.Gateway))
+		status.SubnetID, status.CIDR, status.Gateway = s.ID, s.CIDR.String(), gatewayText(s.Gateway)
 	}
 	if requested := RequestedReconcile(network); requested != "" && (o.Observed != nil || o.Read) {
 		status.LastHandledReconcileAt = requested
@@ -178,7 +175,7 @@ func (o Outcome) subnetStatuses() []samplecrdv1.SubnetStatus {
 	statuses := make([]samplecrdv1.SubnetStatus, len(shown))
 	for i, s := range shown {
 		statuses[i] = samplecrdv1.SubnetStatus{
-			Name: s.Label, ID: s.ID, CIDR: s.CIDR.String(), Gateway: string(appendGateway(nil, s.Gateway)), RouterPortID: s.RouterPortID,
+			Name: s.Label, ID: s.ID, CIDR: s.CIDR.String(), Gateway: gatewayText(s.Gateway), RouterPortID: s.RouterPortID,
 		}
 	}
 	return statuses
@@ -194,19 +191,11 @@ func RequestedReconcile(network *samplecrdv1.Network) string {
 	return requested
 }
 
-// keep returns before if now is the same text, to save an allocation in most syncs.
-func keep(before string, now []byte) string {
-	if before == string(now) {
-		return before
-	}
-	return string(now)
-}
-
-func appendGateway(text []byte, address netip.Addr) []byte {
+func gatewayText(address netip.Addr) string {
 	if !address.IsValid() {
-		return append(text, samplecrdv1.GatewayNone...)
+		return samplecrdv1.GatewayNone
 	}
-	return address.AppendTo(text)
+	return address.String()
 }
 
 func setConditions(status *samplecrdv1.NetworkStatus, generation int64, o Outcome) {

@@ -35,7 +35,7 @@ func network(change func(n *neutron.NetworkDetails, s *neutron.Subnet)) *neutron
 	if s.ID != "" {
 		n.Subnets = append([]neutron.Subnet{s}, n.Subnets...)
 	}
-	n.SubnetCount = max(n.SubnetCount, len(n.Subnets))
+	n.SubnetCount = max(n.SubnetCount, neutron.Length(len(n.Subnets)))
 	return n
 }
 

@@ -43,7 +43,7 @@ func (m *Manifest) setSubnets(n *neutron.NetworkDetails) {
 			m.comment("subnet %s: the API accepts at most %d additional subnets", s.CIDR, maxAdditionalSubnets)
 		}
 	}
-	if hidden := n.SubnetCount - len(n.Subnets); hidden > 0 {
+	if hidden := int(n.SubnetCount) - len(n.Subnets); hidden > 0 {
 		m.comment("subnets: the credentials do not see %d of %d", hidden, n.SubnetCount)
 	}
 }
@@ -199,8 +199,8 @@ func routesOf(s *neutron.Subnet) (routes []samplecrdv1.HostRoute, fault string) 
 		return nil, fmt.Sprintf("the API accepts at most %d", maxRoutes)
 	}
 	for _, route := range all {
-		destination, err := netip.ParsePrefix(route[0])
-		nextHop, hopErr := netip.ParseAddr(route[1])
+		destination, err := netip.ParsePrefix(route.Destination)
+		nextHop, hopErr := netip.ParseAddr(route.NextHop)
 		if err != nil || hopErr != nil || !isPlain(destination.Addr(), s.CIDR) || !isPlain(nextHop, s.CIDR) {
 			return nil, "the API accepts only addresses of the IP family of the CIDR"
 		}

@@ -86,7 +86,7 @@ func (s source) network() *neutron.NetworkDetails {
 	}
 	if s.rarely() {
 		n.NetworkType, n.PhysicalNetwork, n.SegmentationID = "vlan", s.one(texts), s.IntN(5000)
-		n.Segments, n.QoSPolicy, n.AdminDown, n.VLANTransparent = s.IntN(3), s.one(texts), true, ptr.To(true)
+		n.Segments, n.QoSPolicy, n.AdminDown, n.VLANTransparent = neutron.Length(s.IntN(3)), s.one(texts), true, ptr.To(true)
 	}
 	if !s.rarely() {
 		n.PortSecurity = &n.PortSecurityEnabled
@@ -100,7 +100,7 @@ func (s source) network() *neutron.NetworkDetails {
 		}
 	}
 	n.Routers = []neutron.Router{{ID: "r1", Name: s.one(texts)}}
-	n.SubnetCount = len(n.Subnets) + s.IntN(2)
+	n.SubnetCount = neutron.Length(len(n.Subnets) + s.IntN(2))
 	return n
 }
 
