@@ -618,27 +618,39 @@ func TestTheTagsOfAHandover(t *testing.T) {
 		return who
 	}
 	mayTake := func(i int, tags Tags) bool { return importRefusal(owners[i], &Network{ID: "n", Tags: tags}) == nil }
-	tags := NewTags("theirs", owners[0].ImportTag())
-	var kinds []MoveKind
-	var actors [][]int
-	for range 3 {
-		actors = append(actors, acts(tags))
-		equal(t, false, mayTake(2, tags))
-		moves := h.Moves(&Observed{Network: Network{ID: "n", Tags: tags}})
-		if len(moves) == 0 {
-			break
+	old, new, both := NewTags("theirs", h.From.ImportTag()), NewTags("theirs", h.To.ImportTag()), NewTags("theirs", h.From.ImportTag(), h.To.ImportTag())
+	tagged := map[Tags]string{old: oracle.Old, both: oracle.Both, new: oracle.New}
+	marked := map[string]string{h.From.Mark(): oracle.Old, h.To.Mark(): oracle.New}
+	var steps []oracle.HandoverStep
+	for _, description := range []string{h.From.Mark(), "theirs"} {
+		o := &Observed{Network: Network{ID: "n", Tags: old, Subnets: []Subnet{{Description: description}}}, Routers: []Router{{Description: description}}}
+		var actors [][]int
+		for kind := MoveKind(""); kind != "unlock" && len(actors) < 6; {
+			actors = append(actors, acts(o.Tags))
+			equal(t, false, mayTake(2, o.Tags))
+			kind = "unlock"
+			if moves := h.Moves(o); len(moves) > 0 {
+				kind = moves[0].Kind
+			}
+			steps = append(steps, oracle.HandoverStep{
+				Network: tagged[o.Tags], Subnet: marked[o.Subnets[0].Description], Router: marked[o.Routers[0].Description], Change: string(kind),
+			})
+			switch kind {
+			case AddTag:
+				o.Tags = NewTags(append(o.Tags.All(), h.To.ImportTag())...)
+			case MoveRouter:
+				o.Routers[0].Description = h.To.Mark()
+			case MoveSubnet:
+				o.Subnets[0].Description = h.To.Mark()
+			case RemoveTag:
+				o.Tags = o.Tags.without(h.From.ImportTag())
+			}
 		}
-		kinds = append(kinds, moves[0].Kind)
-		if moves[0].Kind == AddTag {
-			tags = NewTags(append(tags.All(), h.To.ImportTag())...)
-		} else {
-			tags = tags.without(h.From.ImportTag())
-		}
+		equal(t, [][]int{{0}, nil, {1}}, slices.CompactFunc(actors, slices.Equal))
+		equal(t, new, o.Tags)
+		noError(t, h.check(o))
 	}
-	equal(t, []MoveKind{AddTag, RemoveTag}, kinds)
-	equal(t, [][]int{{0}, nil, {1}}, actors)
-	equal(t, NewTags("theirs", owners[1].ImportTag()), tags)
-	noError(t, h.check(&Observed{Network: Network{ID: "n", Tags: tags}}))
+	equal(t, oracle.HandoverOfImport, steps)
 	err := h.check(&Observed{Network: Network{ID: "n", Tags: NewTags(owners[0].ImportTag(), owners[2].ImportTag())}})
 	equal(t, Invalid, ReasonOf(err))
 }

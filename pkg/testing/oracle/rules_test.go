@@ -190,6 +190,9 @@ func TestJudgeOfAnOrphanThatWasRenamed(t *testing.T) {
 
 // A change that the model of the handover does not take is none of a handover.
 func TestIsHandover(t *testing.T) {
+	from, to := Owner{"c", "11111111-0000-4000-8000-000000000000"}, Owner{"d", "11111111-0000-4000-8000-000000000000"}
+	marks := map[string]string{"old": from.Mark(), "new": to.Mark()}
+	tags := map[string][]string{"tag of old": {from.Tag()}, "tags of both": {from.Tag(), "theirs", to.Tag()}}
 	for _, test := range []struct {
 		name, network, subnet, router, id string
 		want                              bool
@@ -201,11 +204,20 @@ func TestIsHandover(t *testing.T) {
 		{"the unlock at the end", "new", "new", "new", "", true},
 		{"the unlock too early", "new", "old", "new", "", false},
 		{"the network a second time", "new", "old", "old", "n", false},
+		{"the new tag", "tag of old", "old", "old", to.Tag(), true},
+		{"the old tag before the new one", "tag of old", "new", "new", from.Tag(), false},
+		{"a subnet under both tags", "tags of both", "old", "new", "s", true},
+		{"the old tag before a subnet", "tags of both", "old", "new", from.Tag(), false},
+		{"the old tag at the end", "tags of both", "new", "new", from.Tag(), true},
+		{"the new tag goes", "tags of both", "new", "new", to.Tag(), false},
+		{"the unlock under both tags", "tags of both", "new", "new", "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := &Snapshot{Networks: map[string]Network{"n": {Description: test.network}}, Subnets: map[string]Subnet{"s": {Description: test.subnet}},
-				Routers: map[string]Router{"r": {Description: test.router}}}
-			if got := s.IsHandover("old", "new", test.id); got != test.want {
+			network := Network{Description: marks[test.network]}
+			network.Tags = tags[test.network]
+			s := &Snapshot{Networks: map[string]Network{"n": network}, Subnets: map[string]Subnet{"s": {Description: marks[test.subnet]}},
+				Routers: map[string]Router{"r": {Description: marks[test.router]}}}
+			if got := s.IsHandover(from, to, test.id); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})

@@ -98,6 +98,11 @@ func (w *World) endHandover() {
 		if isForgotten(n.Description) {
 			w.judge.violate("the mark of network %s was not moved", id)
 		}
+		for _, uid := range n.Importers() {
+			if owners[uid] && slices.Contains(n.Tags, (oracle.Owner{Cluster: h.from, UID: uid}).Tag()) {
+				w.judge.violate("the tag of network %s was not moved", id)
+			}
+		}
 	}
 	for id, s := range now.Subnets {
 		network := now.Networks[s.NetworkID]
@@ -129,6 +134,9 @@ func (w *World) tidyMoves() {
 	}
 }
 
+// notInModel is what is wrong about a step that pkg/neutron/handover_model_test.go does not have.
+const notInModel = "the model does not take this step"
+
 // judgeMove judges a request of the subcommand move: it changes the marks of one Network's objects, which it has locked, and nothing
 // else.
 func (w *World) judgeMove(p *process, r *http.Request, path string, body []byte) {
@@ -142,11 +150,11 @@ func (w *World) judgeMove(p *process, r *http.Request, path string, body []byte)
 	}
 	uid, wrong := "", ""
 	if parts := strings.Split(path, "/"); len(parts) == 4 && parts[0] == "networks" && parts[2] == "tags" {
-		uid, wrong = judgeTag(now, r.Method, parts[1], parts[3])
+		uid, wrong = w.judgeTag(p, now, r.Method, parts[1], parts[3])
 	} else {
 		uid, wrong = w.judgeDescription(p.handover, now, r, path, body)
 	}
-	if wrong == "" && !w.mayMove(p, uid) {
+	if _, to := w.ownersOf(p, uid); wrong == "" && to.UID == "" {
 		wrong = "the Network is not locked"
 	}
 	if wrong != "" {
@@ -160,29 +168,25 @@ func (w *World) judgeUnlocks() {
 	w.set(func() { patched, h.patched = h.patched, nil })
 	for _, n := range w.all() {
 		isPatched := slices.ContainsFunc(patched, func(key restapi.Key) bool { return key.Namespace == n.Namespace && key.Name == n.Name })
-		if isPatched && n.Annotations[samplecrdv1.AnnotationMovingFrom] == "" && !w.cloud.snapshot().IsHandover(markIn(h.from, n), markIn(h.to, n), "") {
-			w.judge.violate("%s unlocks %s/%s, and the model does not take this step", h.mover.name, n.Namespace, n.Name)
+		from, to := oracle.Owner{Cluster: h.from, UID: string(n.UID)}, oracle.Owner{Cluster: h.to, UID: string(n.UID)}
+		if isPatched && n.Annotations[samplecrdv1.AnnotationMovingFrom] == "" && !w.cloud.snapshot().IsHandover(from, to, "") {
+			w.judge.violate("%s unlocks %s/%s: %s", h.mover.name, n.Namespace, n.Name, notInModel)
 		}
 	}
 }
 
-// markIn returns the mark of the Network in a cluster with that ID.
-func markIn(cluster string, n *samplecrdv1.Network) string {
-	return "samplecrd.k8s.io/owner=" + cluster + "/" + string(n.UID)
-}
-
-// judgeTag returns the owner in a tag that move adds or removes, and what is wrong. At no moment a network has no tag.
-func judgeTag(now *oracle.Snapshot, method, network, tag string) (uid, wrong string) {
+// judgeTag returns the owner in a tag that move adds or removes, and what is wrong.
+func (w *World) judgeTag(p *process, now *oracle.Snapshot, method, network, tag string) (uid, wrong string) {
 	uid = oracle.ImporterIn(tag)
 	n := now.Networks[network]
-	tags := n.Importers()
+	from, to := w.ownersOf(p, uid)
 	switch {
-	case n.ID == "":
-		return uid, ""
+	case n.ID == "", slices.Contains(n.Tags, tag) == (method == http.MethodPut):
+		return uid, "" // it changes nothing
 	case uid == "":
 		return uid, "it is no mark"
-	case method == http.MethodDelete && slices.Contains(n.Tags, tag) && len(tags) < 2:
-		return uid, "no mark is left"
+	case !now.IsHandover(from, to, tag):
+		return uid, notInModel
 	}
 	return uid, ""
 }
@@ -207,23 +211,29 @@ func (w *World) judgeDescription(h *handover, now *oracle.Snapshot, r *http.Requ
 	if was != "" && (ownerIn([]string{h.from, h.to}, was) == "" || slices.ContainsFunc(w.all(), isOther)) {
 		return uid, "it was another owner's: " + was
 	}
-	if ownerIn([]string{h.from}, was) != "" && !now.IsHandover(was, object["description"], id) {
-		return uid, "the model does not take this step"
+	owner := ownerIn([]string{h.from}, was)
+	if owner != "" && !now.IsHandover(oracle.Owner{Cluster: h.from, UID: owner}, oracle.Owner{Cluster: h.to, UID: uid}, id) {
+		return uid, notInModel
 	}
 	return uid, ""
 }
 
-// mayMove reports whether the Network with that UID, or the one that takes over from it, had the lock when the process has read it
-// last, or later.
-func (w *World) mayMove(p *process, uid string) bool {
+// ownersOf returns both owners of the move of the Network with that UID, or of the one that takes over from it: those of its lock, if
+// it had that when the process has read it last, or later. Otherwise they are zero.
+func (w *World) ownersOf(p *process, uid string) (from, to oracle.Owner) {
 	h := p.handover
 	for _, n := range w.all() {
 		if n.Annotations[samplecrdv1.AnnotationMovingFrom] == h.from+"/"+uid {
 			uid = string(n.UID)
 		}
 	}
-	versions := w.judge.history.Since(w.judge.history.ReadBy(p.name), types.UID(uid))
-	return slices.ContainsFunc(versions, func(n *samplecrdv1.Network) bool {
-		return n != nil && slices.Contains(n.Finalizers, samplecrdv1.Finalizer) && strings.HasPrefix(n.Annotations[samplecrdv1.AnnotationMovingFrom], h.from+"/")
-	})
+	for _, n := range w.judge.history.Since(w.judge.history.ReadBy(p.name), types.UID(uid)) {
+		if n == nil || !slices.Contains(n.Finalizers, samplecrdv1.Finalizer) {
+			continue
+		}
+		if old, isLocked := strings.CutPrefix(n.Annotations[samplecrdv1.AnnotationMovingFrom], h.from+"/"); isLocked {
+			return oracle.Owner{Cluster: h.from, UID: old}, oracle.Owner{Cluster: h.to, UID: uid}
+		}
+	}
+	return from, to
 }
