@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,22 +43,37 @@ var (
 	journalFlag = flag.String("journal", "", "the file to which TestSimulation writes all that happens with the last seed")
 )
 
+// allSeeds is how many seeds have what happens seldom: handovers of each kind.
+const allSeeds = 200
+
 // TestSimulation runs whole controllers in virtual time. See pkg/testing/simulation. Of the first seed that fails it prints
 // the shortest part of what happened that still fails.
 func TestSimulation(t *testing.T) {
-	first, last := uint64(1), cmp.Or(*seedsFlag, 200)
+	first, last := uint64(1), cmp.Or(*seedsFlag, allSeeds)
 	if testing.Short() && *seedsFlag == 0 {
 		last = 1
 	}
 	if *seedFlag != 0 {
 		first, last = *seedFlag, *seedFlag+max(*seedsFlag, 1)-1
 	}
+	var mu sync.Mutex
+	var handovers simulation.Handovers
+	seeds := 0 // those that -run matches
+	t.Cleanup(func() {
+		if t.Logf("%d seeds have the handovers %+v", seeds, handovers); seeds >= allSeeds && handovers.Least() < 10 {
+			t.Error("too few handovers of a kind")
+		}
+	})
 	var isShortened atomic.Bool
 	for seed := first; seed <= last; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			plan := simulation.NewPlan(seed)
-			violations, all := simulate(t, seed, plan)
+			violations, all, ended := simulate(t, seed, plan)
+			mu.Lock()
+			handovers.Add(ended)
+			seeds++
+			mu.Unlock()
 			if *journalFlag != "" && seed == last {
 				if err := os.WriteFile(*journalFlag, []byte(strings.Join(all, "\n")+"\n"), 0o600); err != nil {
 					t.Error(err)
@@ -72,7 +88,7 @@ func TestSimulation(t *testing.T) {
 			}
 			wrong, journal := violations, all
 			shortest := simulation.Shorten(plan, 60, func(plan []simulation.Act) bool {
-				found, lines := simulate(t, seed, plan)
+				found, lines, _ := simulate(t, seed, plan)
 				if len(found) > 0 {
 					wrong, journal = found, lines
 				}
@@ -84,11 +100,11 @@ func TestSimulation(t *testing.T) {
 }
 
 // simulate runs one simulation.
-func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, journal []string) {
+func simulate(t *testing.T, seed uint64, plan []simulation.Act) (violations, journal []string, handovers simulation.Handovers) {
 	synctest.Test(t, func(*testing.T) {
-		violations, journal = simulation.Run(seed, plan, simulation.Program{Start: startProcessOf, Preview: previewOf, Move: moveOf})
+		violations, journal, handovers = simulation.Run(seed, plan, simulation.Program{Start: startProcessOf, Preview: previewOf, Move: moveOf})
 	})
-	return violations, journal
+	return violations, journal, handovers
 }
 
 // startProcessOf runs a process as run in main.go does, without what it serves.

@@ -28,7 +28,22 @@ type handover struct {
 	next  time.Time
 	// patched are the Networks that the subcommand has locked or unlocked lately.
 	patched []restapi.Key
+	// isInterrupted says that a process has found a lock of an earlier one.
+	isInterrupted bool
 }
+
+// Handovers counts the handovers that have ended: all, those that have moved an import, and those that were interrupted under a lock.
+type Handovers struct{ Ended, OfImports, Interrupted int }
+
+// Add adds those of another simulation.
+func (h *Handovers) Add(other Handovers) {
+	h.Ended += other.Ended
+	h.OfImports += other.OfImports
+	h.Interrupted += other.Interrupted
+}
+
+// Least returns how many there are of the kind with the fewest.
+func (h Handovers) Least() int { return min(h.Ended, h.OfImports, h.Interrupted) }
 
 // changeClusterID begins a handover.
 func (w *World) changeClusterID(_ *slot, r *rand.Rand) {
@@ -74,6 +89,7 @@ func (w *World) tendHandover() (isStopped bool) {
 func (w *World) startMover() {
 	h := w.handover
 	h.next = time.Now().Add(10 * time.Second)
+	h.isInterrupted = h.isInterrupted || slices.ContainsFunc(w.all(), isMoving)
 	p, ctx := w.newProcess()
 	h.mover, p.handover = p, h
 	w.log("%s moves %s to %s", p.name, h.from, h.to)
@@ -94,6 +110,7 @@ func (w *World) endHandover() {
 		owners[string(n.UID)] = true
 	}
 	isForgotten := func(description string) bool { return owners[oracle.MarkOf(h.from, description)] }
+	hasImport := false
 	for id, n := range now.Networks {
 		if isForgotten(n.Description) {
 			w.judge.violate("the mark of network %s was not moved", id)
@@ -102,6 +119,7 @@ func (w *World) endHandover() {
 			if owners[uid] && slices.Contains(n.Tags, (oracle.Owner{Cluster: h.from, UID: uid}).Tag()) {
 				w.judge.violate("the tag of network %s was not moved", id)
 			}
+			hasImport = hasImport || slices.Contains(n.Tags, (oracle.Owner{Cluster: h.to, UID: uid}).Tag())
 		}
 	}
 	for id, s := range now.Subnets {
@@ -120,18 +138,29 @@ func (w *World) endHandover() {
 		w.forgot[string(n.UID)] = w.forgot[string(n.UID)] || from != "" && !strings.HasSuffix(from, "/"+string(n.UID))
 		return false
 	})
+	w.handovers.Add(Handovers{1, count(hasImport), count(h.isInterrupted)})
 	w.log("cluster %s has the ID %s now", h.from, h.to)
 	w.former = append(w.former, h.from)
 	w.cluster, w.judge.rules.Cluster = h.to, h.to
 }
 
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // tidyMoves runs the subcommand again for Networks that a restore has brought back from the middle of a move.
 func (w *World) tidyMoves() {
 	h := w.handover
-	isMoving := func(n *samplecrdv1.Network) bool { return n.Annotations[samplecrdv1.AnnotationMovingFrom] != "" }
 	if h != nil && w.cluster == h.to && h.mover.hasEnded() && slices.ContainsFunc(w.all(), isMoving) {
 		w.startMover()
 	}
+}
+
+func isMoving(n *samplecrdv1.Network) bool {
+	return n.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
 }
 
 // notInModel is what is wrong about a step that pkg/neutron/handover_model_test.go does not have.
@@ -169,7 +198,7 @@ func (w *World) judgeUnlocks() {
 	for _, n := range w.all() {
 		isPatched := slices.ContainsFunc(patched, func(key restapi.Key) bool { return key.Namespace == n.Namespace && key.Name == n.Name })
 		from, to := oracle.Owner{Cluster: h.from, UID: string(n.UID)}, oracle.Owner{Cluster: h.to, UID: string(n.UID)}
-		if isPatched && n.Annotations[samplecrdv1.AnnotationMovingFrom] == "" && !w.cloud.snapshot().IsHandover(from, to, "") {
+		if isPatched && !isMoving(n) && !w.cloud.snapshot().IsHandover(from, to, "") {
 			w.judge.violate("%s unlocks %s/%s: %s", h.mover.name, n.Namespace, n.Name, notInModel)
 		}
 	}

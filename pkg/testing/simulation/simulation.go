@@ -100,6 +100,7 @@ type shared struct {
 	ids                []string        // those that clusters have or had
 	removed            map[string]bool // networks, by hand
 	ports, floatingIPs []string
+	handovers          Handovers
 
 	mu               sync.Mutex
 	processes        map[string]*process
@@ -118,8 +119,8 @@ type shared struct {
 	lines   []string
 }
 
-// Run runs a simulation in a bubble of synctest, and returns what is wrong, and what happened.
-func Run(seed uint64, plan []Act, program Program) (violations, journal []string) {
+// Run runs a simulation in a bubble of synctest, and returns what is wrong, what happened, and how many handovers ended.
+func Run(seed uint64, plan []Act, program Program) (violations, journal []string, handovers Handovers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{},
 		ids: []string{Cluster, neighbour}, externals: map[string]string{}, gates: map[string]string{}, pools: map[string]string{}, rolled: map[string]int{}}
@@ -140,7 +141,7 @@ func Run(seed uint64, plan []Act, program Program) (violations, journal []string
 	w.running.Wait()
 	w.cloud.close()
 	time.Sleep(time.Hour) // connections and timers end
-	return violations, w.lines
+	return violations, w.lines, w.handovers
 }
 
 func newWorld(common *shared, number int, cluster string) *World {
