@@ -135,8 +135,8 @@ func startProcessOf(ctx context.Context, p simulation.Process) error {
 	return informers.Run(ctx, func(ctx context.Context) error { return replica.Run(ctx, c.run) })
 }
 
-// moveOf runs the subcommand move for all Networks.
-func moveOf(ctx context.Context, p simulation.Process, from string) (code int, output string, err error) {
+// moveOf runs the subcommand move for all Networks, or with old as -f.
+func moveOf(ctx context.Context, p simulation.Process, from string, old []samplecrdv1.Network) (code int, output string, err error) {
 	o, _, err := options.Parse(p.Arguments, io.Discard)
 	if err != nil {
 		return 0, "", err
@@ -165,10 +165,17 @@ func moveOf(ctx context.Context, p simulation.Process, from string) (code int, o
 	}
 	var targets []move.Target
 	for _, n := range all {
-		targets = append(targets, move.Target{Network: n})
+		if len(old) == 0 {
+			targets = append(targets, move.Target{Network: n})
+		}
+		for _, o := range old {
+			if n.Namespace == o.Namespace && n.Name == o.Name {
+				targets = append(targets, move.Target{Network: n, Old: o})
+			}
+		}
 	}
 	var stdout strings.Builder
-	code, err = move.Request{From: from, OldIsStopped: true, Yes: true}.Move(ctx, clients, cloudOf, targets, &stdout)
+	code, err = move.Request{From: from, OldIsStopped: len(old) == 0, Yes: true}.Move(ctx, clients, cloudOf, targets, &stdout)
 	if errors.Is(err, move.ErrNoMarks) {
 		return 0, stdout.String(), nil // the ID is right
 	}

@@ -104,6 +104,7 @@ var kinds = map[string]struct {
 	"a backup is taken":        {3, (*World).backUp},
 	"a backup is restored":     {2, (*World).restore},
 	"another cluster ID":       {1, (*World).changeClusterID},
+	toTheNeighbour:             {0, (*World).transfer}, // see NewPlan
 	"the leader is stopped":    {2, func(w *World, _ *slot, _ *rand.Rand) { w.stopProcess(w.leader()) }},
 }
 
@@ -123,6 +124,9 @@ const (
 	trouble = 10 * time.Minute
 	// acts is how many acts a plan has for the first cluster, besides the first creations, and few for its neighbour.
 	acts, few = 150, 20
+	// transfers is how many Networks are to be moved to the neighbour, if any are.
+	transfers      = 8
+	toTheNeighbour = "move to the neighbour"
 )
 
 // hasNeighbour reports whether anything works in the second cluster.
@@ -139,11 +143,18 @@ var anew = []string{
 	"Kubernetes is away", "Kubernetes is unreliable", "a backup is restored", "another cluster ID",
 }
 
+// hasTransfers reports whether Networks of the first cluster are moved to the second one while the controllers of both work.
+func hasTransfers(seed uint64) bool { return seed%6 == 3 && !hasTwins(seed) }
+
+// apart lists what does not happen then: a pause that a restore takes back, requests of a process that goes on after another one has
+// seen the pause, and another ID in the middle.
+var apart = []string{"a backup is restored", "the leader is suspended", "another cluster ID"}
+
 // NewPlan returns what happens in the simulation with that seed.
 func NewPlan(seed uint64) (plan []Act) {
 	r := seeded(seed, "plan", 0)
 	add := func(name string, cluster, slot int, within time.Duration) {
-		if !hasTwins(seed) || !slices.Contains(anew, name) {
+		if (!hasTwins(seed) || !slices.Contains(anew, name)) && (!hasTransfers(seed) || !slices.Contains(apart, name)) {
 			plan = append(plan, Act{At: time.Duration(r.Int64N(int64(within))), Name: name, Cluster: cluster, Slot: slot, Seed: r.Uint64()})
 		}
 	}
@@ -161,6 +172,11 @@ func NewPlan(seed uint64) (plan []Act) {
 		add("create", 1, slot, trouble/2)
 		add(names[r.IntN(len(names))], 1, slot, trouble)
 	}
+	for range transfers {
+		if hasTransfers(seed) {
+			add(toTheNeighbour, 0, r.IntN(slots), trouble)
+		}
+	}
 	slices.SortFunc(plan, func(a, b Act) int { return cmp.Compare(a.At, b.At) })
 	return plan
 }
@@ -170,6 +186,8 @@ type slot struct {
 	index           int
 	namespace, name string
 	imports         bool
+	// isMoving says that the Network moves to the neighbour, or has done so: users leave it alone.
+	isMoving bool
 }
 
 // home is the namespace of all Networks that use the controller's own credentials.
@@ -212,6 +230,9 @@ func (w *World) networks(s *slot) typed.NetworkInterface {
 }
 
 func (w *World) create(s *slot, r *rand.Rand) {
+	if s.isMoving {
+		return
+	}
 	n := &samplecrdv1.Network{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 	n.Spec = randomSpec(w, s, r)
 	if s.imports {

@@ -23,27 +23,31 @@ import (
 // move. Others do not wait for that: Networks, networks and clouds change meanwhile as ever.
 type handover struct {
 	from, to string
-	// mover is the last process of the subcommand.
+	// mover is the last process of the subcommand. At next, or later, another one may begin.
 	mover *process
 	next  time.Time
 	// patched are the Networks that the subcommand has locked or unlocked lately.
 	patched []restapi.Key
+	// killAtWrite is at which write a process of the subcommand is killed; 0 if it is not.
+	killAtWrite int
 	// isInterrupted says that a process has found a lock of an earlier one.
 	isInterrupted bool
 }
 
-// Handovers counts the handovers that have ended: all, those that have moved an import, and those that were interrupted under a lock.
-type Handovers struct{ Ended, OfImports, Interrupted int }
+// Handovers counts the handovers that have ended: all, those that have moved an import, those that were interrupted under a lock, and
+// those to another cluster while the controllers of both worked.
+type Handovers struct{ Ended, OfImports, Interrupted, BetweenClusters int }
 
 // Add adds those of another simulation.
 func (h *Handovers) Add(other Handovers) {
 	h.Ended += other.Ended
 	h.OfImports += other.OfImports
 	h.Interrupted += other.Interrupted
+	h.BetweenClusters += other.BetweenClusters
 }
 
 // Least returns how many there are of the kind with the fewest.
-func (h Handovers) Least() int { return min(h.Ended, h.OfImports, h.Interrupted) }
+func (h Handovers) Least() int { return min(h.Ended, h.OfImports, h.Interrupted, h.BetweenClusters) }
 
 // changeClusterID begins a handover.
 func (w *World) changeClusterID(_ *slot, r *rand.Rand) {
@@ -73,30 +77,38 @@ func (w *World) tendHandover() (isStopped bool) {
 			return true
 		}
 	}
-	w.judgeUnlocks()
+	w.judgeUnlocks(h)
 	switch {
-	case h.mover != nil && !h.mover.isDead() && !h.mover.hasEnded(), time.Now().Before(h.next):
-		// it runs, or begins later
-	case h.mover != nil && h.mover.hasEnded() && !h.mover.isDead() && h.mover.code == 0:
+	case h.isBusy():
+	case h.isDone():
 		w.endHandover()
 	default:
-		w.startMover()
+		h.isInterrupted = h.isInterrupted || slices.ContainsFunc(w.all(), isMoving)
+		w.startMover(h)
 	}
 	return true
 }
 
-// startMover runs the subcommand once.
-func (w *World) startMover() {
-	h := w.handover
+// isBusy reports whether the subcommand runs, or begins later.
+func (h *handover) isBusy() bool {
+	return h.mover != nil && !h.mover.isDead() && !h.mover.hasEnded() || time.Now().Before(h.next)
+}
+
+// isDone reports whether the subcommand has said that nothing is left to move.
+func (h *handover) isDone() bool {
+	return h.mover != nil && h.mover.hasEnded() && !h.mover.isDead() && h.mover.code == 0
+}
+
+// startMover runs the subcommand once: for all Networks, or for those of another cluster.
+func (w *World) startMover(h *handover, old ...samplecrdv1.Network) {
 	h.next = time.Now().Add(10 * time.Second)
-	h.isInterrupted = h.isInterrupted || slices.ContainsFunc(w.all(), isMoving)
 	p, ctx := w.newProcess()
 	h.mover, p.handover = p, h
 	w.log("%s moves %s to %s", p.name, h.from, h.to)
 	spec := w.processSpec(p, h.to)
 	w.running.Go(func() {
 		defer close(p.ended)
-		code, output, err := w.program.Move(ctx, spec, h.from)
+		code, output, err := w.program.Move(ctx, spec, h.from, old)
 		w.log("%s has ended: %d, %v\n%s", p.name, code, err, output)
 		p.code = code // before ended is closed
 	})
@@ -138,7 +150,7 @@ func (w *World) endHandover() {
 		w.forgot[string(n.UID)] = w.forgot[string(n.UID)] || from != "" && !strings.HasSuffix(from, "/"+string(n.UID))
 		return false
 	})
-	w.handovers.Add(Handovers{1, count(hasImport), count(h.isInterrupted)})
+	w.handovers.Add(Handovers{1, count(hasImport), count(h.isInterrupted), 0})
 	w.log("cluster %s has the ID %s now", h.from, h.to)
 	w.former = append(w.former, h.from)
 	w.cluster, w.judge.rules.Cluster = h.to, h.to
@@ -155,7 +167,7 @@ func count(is bool) int {
 func (w *World) tidyMoves() {
 	h := w.handover
 	if h != nil && w.cluster == h.to && h.mover.hasEnded() && slices.ContainsFunc(w.all(), isMoving) {
-		w.startMover()
+		w.startMover(h)
 	}
 }
 
@@ -192,12 +204,13 @@ func (w *World) judgeMove(p *process, r *http.Request, path string, body []byte)
 }
 
 // judgeUnlocks judges the patches of Networks that have no lock after them.
-func (w *World) judgeUnlocks() {
-	h, patched := w.handover, []restapi.Key(nil)
+func (w *World) judgeUnlocks(h *handover) {
+	patched := []restapi.Key(nil)
 	w.set(func() { patched, h.patched = h.patched, nil })
 	for _, n := range w.all() {
 		isPatched := slices.ContainsFunc(patched, func(key restapi.Key) bool { return key.Namespace == n.Namespace && key.Name == n.Name })
-		from, to := oracle.Owner{Cluster: h.from, UID: string(n.UID)}, oracle.Owner{Cluster: h.to, UID: string(n.UID)}
+		from, to := oracle.Owner{Cluster: h.from}, oracle.Owner{Cluster: h.to, UID: string(n.UID)}
+		from.UID = strings.TrimPrefix(n.Annotations[samplecrdv1.AnnotationMovedFrom], h.from+"/")
 		if isPatched && !isMoving(n) && !w.cloud.snapshot().IsHandover(from, to, "") {
 			w.judge.violate("%s unlocks %s/%s: %s", h.mover.name, n.Namespace, n.Name, notInModel)
 		}

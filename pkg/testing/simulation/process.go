@@ -47,8 +47,8 @@ type Program struct {
 	// Preview returns what a controller would do for these Networks now. The credentials are the entry of that name in the YAML.
 	Preview func(ctx context.Context, cluster string, cloudsYAML []byte, cloudName string, networks []*samplecrdv1.Network) ([]Preview, error)
 	// Move runs the subcommand move for all Networks: from the cluster with the ID from to that of the process. It returns the exit
-	// code and what it has printed.
-	Move func(ctx context.Context, p Process, from string) (code int, output string, err error)
+	// code and what it has printed. With old, it moves from those Networks, and their controller works.
+	Move func(ctx context.Context, p Process, from string, old []samplecrdv1.Network) (code int, output string, err error)
 }
 
 // Preview is what a controller would do for one Network.
@@ -183,6 +183,7 @@ func (w *World) latenessOf(p *process) time.Duration {
 
 // tend restarts what has ended, as a kubelet does.
 func (w *World) tend() {
+	w.tendTransfers()
 	if w.tendHandover() {
 		return
 	}
@@ -219,7 +220,7 @@ func (w *World) faultInKubernetes(p *process, r *restapi.Request) (f restapi.Fau
 	switch {
 	case time.Now().Before(p.suspended):
 		f.Delay = time.Until(p.suspended) + between(dice, 0, 10*time.Millisecond)
-	case w.isNeighbour():
+	case w.isNeighbour() && p.handover == nil:
 		// Of what the second cluster needs, only the cloud fails, which both share.
 	case w.killAt(p, r.Writes() && !isLease):
 		f.Lost, f.After = true, dice.IntN(2) == 0
@@ -271,11 +272,18 @@ var kubernetesFaults = []restapi.Fault{
 
 // killAt reports whether the process is to be killed at this request, and kills it.
 func (w *shared) killAt(p *process, isWrite bool) bool {
-	if !isWrite || w.killAtWrite == 0 || p == nil || p.isDead() || p.world.isNeighbour() {
+	if !isWrite || p == nil || p.isDead() {
 		return false
 	}
-	w.killAtWrite--
-	if w.killAtWrite > 0 {
+	left := &w.killAtWrite
+	if h := p.handover; h != nil && h.killAtWrite > 0 {
+		left = &h.killAtWrite
+	}
+	if *left == 0 || p.world.isNeighbour() && left == &w.killAtWrite {
+		return false
+	}
+	*left--
+	if *left > 0 {
 		return false
 	}
 	w.log("%s is killed at a request", p.name)

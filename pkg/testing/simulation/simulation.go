@@ -12,8 +12,8 @@
 //   - Silence, in the two hours after that: the controller lists Neutron, and writes nothing.
 //
 // simulation.go has the run: its worlds, its time and its end. What happens is in acts.go (the plan, and users), imports.go,
-// deployments.go, tenants.go, trouble.go (strangers and faults), moves.go (Keystone leads elsewhere) and handover.go (a cluster gets another ID). process.go has the
-// controllers' processes and what becomes of their requests, judge.go passes these to the oracle, cloud.go is the OpenStack.
+// deployments.go, tenants.go, trouble.go (strangers and faults), moves.go (Keystone leads elsewhere), handover.go (a cluster gets another
+// ID) and transfer.go (Networks move to the other cluster). process.go has the controllers' processes and what becomes of their requests, judge.go passes these to the oracle, cloud.go is the OpenStack.
 // The API server is package restapi, and package pipes has the connections in memory.
 package simulation
 
@@ -58,6 +58,8 @@ type World struct {
 	// former are the IDs that the cluster had before, and handover gives it another one; nil if it keeps its ID.
 	former   []string
 	handover *handover
+	// transfers are those of Networks to the neighbour.
+	transfers []*transfer
 	// twin is the other cluster, if that has the same ID by mistake.
 	twin  *World
 	api   *restapi.Server
@@ -203,7 +205,9 @@ func (w *World) live(plan []Act) {
 		w.pass(w.began.Add(act.At))
 		c := w.clusters()[act.Cluster]
 		w.log("%s: %s, cluster %d", act.Name, c.slots[act.Slot].name, act.Cluster)
-		kinds[act.Name].do(c, c.slots[act.Slot], seeded(act.Seed, act.Name, 0))
+		if s := c.slots[act.Slot]; !s.isMoving {
+			kinds[act.Name].do(c, s, seeded(act.Seed, act.Name, 0))
+		}
 	}
 	w.pass(w.began.Add(trouble))
 	for _, c := range w.clusters() {

@@ -178,7 +178,7 @@ func (w *World) heal() {
 	})
 	nobody := seeded(0, "heal", 0)
 	for _, s := range w.slots {
-		if n := w.get(s); n != nil && n.IsPaused() {
+		if n := w.get(s); n != nil && n.IsPaused() && !s.isMoving {
 			kinds["resume"].do(w, s, nobody)
 		}
 	}
