@@ -63,6 +63,10 @@ func (s CreateSubnet) expect(observed *Observed) *Observed {
 	created.Gateway = defaultGateway(created.CIDR, netip.Addr{})
 	overlay(&created, creation(subnetTable, &desired))
 	overlayChanges(&created, changes(subnetTable, &desired, &created)) // Neutron's defaults
+	// Neutron gives a subnet from a pool a gateway all the same. The step after it takes that away.
+	if desired.SubnetPool != nil && desired.NoGateway {
+		created.Gateway = created.CIDR.Addr().Next()
+	}
 	return observed.withSubnet(created)
 }
 

@@ -6,6 +6,7 @@ package neutron
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,8 @@ type foretelling struct {
 	*rand.Rand
 	// prevented counts the syncs in which something prevented a step.
 	prevented int
+	// pools are the IDs of the subnet pools, by their names.
+	pools map[string]string
 }
 
 // one returns one of the values.
@@ -34,13 +37,20 @@ func (f *foretelling) mostly() bool { return f.IntN(4) > 0 }
 // respec gives the Network a random spec. It keeps what cannot be changed.
 func (f *foretelling) respec() {
 	imports := f.Spec.Import
-	f.Spec = samplecrdv1.NetworkSpec{Import: imports}
+	f.Spec = samplecrdv1.NetworkSpec{Import: imports, AvailabilityZoneHints: f.Spec.AvailabilityZoneHints}
 	s := &f.Spec
 	if imports == nil || f.mostly() {
 		s.CIDR = one(f.Rand, "10.0.0.0/24", "10.0.0.0/24", "10.0.0.0/25", "10.0.0.0/16", "10.1.0.0/24")
 		prefix := cidr(s.CIDR).Addr()
 		s.Gateway = one(f.Rand, "", "", "None", prefix.Next().Next().String())
 		s.DNSNameservers = one(f.Rand, nil, nil, []samplecrdv1.IPAddress{"192.0.2.53"})
+	}
+	if f.IntN(4) == 0 {
+		pooled(byName(one(f.Rand, "team", "team", "team2", "nowhere")), one[int32](f.Rand, 24, 24, 25))(s)
+		s.Gateway = one(f.Rand, "", "", "None")
+	}
+	if f.IntN(4) == 0 {
+		withPooled("b", one(f.Rand, "team", "team2", "nowhere"), one[int32](f.Rand, 24, 25))(s)
 	}
 	if f.IntN(3) == 0 {
 		withSubnet("more", one(f.Rand, "10.9.0.0/24", "10.8.0.0/24"))(s)
@@ -55,6 +65,9 @@ func (f *foretelling) respec() {
 	set := one(f.Rand, func(*samplecrdv1.NetworkSpec) {}, ownRouterOn(byName("public")), ownRouterOn(byName("public2")), existingRouter(byName("gate")),
 		existingRouter(byName("second")), existingRouter(byName("nowhere")))
 	set(s)
+	if s.Router != nil && s.SubnetPool != nil {
+		s.Gateway = "" // the API server refuses None
+	}
 	if s.Router != nil && s.Router.Existing == nil {
 		s.Router.AvailabilityZoneHints = one(f.Rand, nil, nil, []samplecrdv1.AvailabilityZone{"nova"}, []samplecrdv1.AvailabilityZone{"nova", "az2"})
 		hops := one(f.Rand, nil, nil, []string{}, []string{"10.0.0.7"}, []string{"10.0.0.7", "10.1.0.7", "fd00:1::7"})
@@ -82,7 +95,20 @@ func (f *foretelling) disturb(t *testing.T) {
 	if len(n.Subnets) > 0 {
 		subnet = n.Subnets[f.IntN(len(n.Subnets))]
 	}
-	switch f.IntN(12) {
+	switch f.IntN(16) {
+	case 12: // another team takes a block
+		id := post(t, f.others, "network", object{"name": "team"})
+		f.tryPost(t, "subnet", object{"network_id": id, "ip_version": 4, "subnetpool_id": f.pools["team"], "prefixlen": 25})
+	case 13: // Neutron refuses to delete one that is in use
+		_ = f.others.delete(t.Context(), "delete subnet pool", "subnetpools", f.pools["team2"], nil)
+	case 14:
+		if noError(t, f.others.sharesOf(t.Context(), n)); n.share("a") != nil {
+			_ = f.others.deleteShare(t.Context(), n.share("a").ID) // Neutron refuses it if an administrator has made it
+		}
+	case 15:
+		for _, r := range f.own() {
+			_, _ = f.others.UpdateRouter(t.Context(), r.ID, object{"routes": one(f.Rand, []object{}, []object{{"destination": "10.96.0.0/16", "nexthop": "10.0.0.77"}})})
+		}
 	case 9:
 		_, _ = f.others.createShare(t.Context(), n.ID, one(f.Rand, "a", "c"))
 	case 10:
@@ -176,8 +202,20 @@ func (f *foretelling) act(t *testing.T) (texts []string, err error) {
 			}
 		}
 	}
-	return texts, err
+	return withoutChosen(texts), err
 }
+
+// withoutChosen returns the steps without the CIDRs that Neutron has chosen, as Preview writes them.
+func withoutChosen(steps []string) []string {
+	all := strings.Join(steps, "\n")
+	for _, match := range chosenCIDR.FindAllStringSubmatch(all, -1) {
+		all = strings.ReplaceAll(all, match[0], match[2]+" from subnet pool")
+		all = strings.ReplaceAll(all, match[1], match[2]+" from the subnet pool")
+	}
+	return slices.DeleteFunc(strings.Split(all, "\n"), func(step string) bool { return step == "" })
+}
+
+var chosenCIDR = regexp.MustCompile(`([0-9.]+(/[0-9]+)) from subnet pool`)
 
 // compare previews, syncs, and compares.
 func (f *foretelling) compare(t *testing.T) {
@@ -237,7 +275,9 @@ func TestPreviewForetellsWhatConvergeDoes(t *testing.T) {
 	for seed := range runs {
 		f := &foretelling{routedCloud: newRoutedCloudWith(t, seed%2 == 0).gated(t), Rand: rand.New(rand.NewPCG(seed, 7))}
 		f.makeRouter(t, "second", "")
+		f.pools = map[string]string{"team": f.pool(t, "team", "10.20.0.0/16"), "team2": f.pool(t, "team2", "10.21.0.0/16")}
 		f.resource = f.declare()
+		f.Spec.AvailabilityZoneHints = one(f.Rand, nil, nil, []samplecrdv1.AvailabilityZone{"nova"}, []samplecrdv1.AvailabilityZone{"nova", "az2"})
 		if f.IntN(4) == 0 {
 			legacy := f.legacy(t, "10.0.0.0/24", "10.5.0.0/24")
 			f.Spec.Import = &samplecrdv1.ImportSpec{NetworkID: legacy.ID}
