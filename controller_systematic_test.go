@@ -298,8 +298,12 @@ func TestActorsAtEveryRequest(t *testing.T) {
 				}
 				requests := runActor(t, s, world.Actor{}, math.MaxInt, false, events)
 				for j, actor := range world.Actors {
-					if slices.Contains(actor.Except, s.Name) || s.IsImport() && actor.Want != nil {
+					if slices.Contains(actor.Except, s.Name) || actor.Of != nil && !actor.Of(s) || s.IsImport() && actor.Want != nil {
 						continue
+					}
+					nth := nth
+					if actor.Of != nil {
+						nth /= 4
 					}
 					for request := 1; request <= requests && !t.Failed(); request++ {
 						if leftOut(7*i+j+request, nth) {

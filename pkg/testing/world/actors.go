@@ -35,6 +35,8 @@ type Actor struct {
 	Stays bool
 	// Retried is set if each sync tries again what the act prevents, until End.
 	Retried bool
+	// Of reports whether the act means something in a Scenario; nil: in each.
+	Of func(Scenario) bool
 	// Except are the names of the Scenarios in which the act means something else.
 	Except []string
 	// Want returns the spec that the Network has in the end, and nil if there is none. nil: the
@@ -49,7 +51,7 @@ var Irreversible = []string{"POST networks", "DELETE networks/ID", "DELETE subne
 // deletions are the names of the Scenarios with a Network that is being deleted.
 var deletions = []string{"delete", retained, "delete before anything was created", recreated, recreatedAtOnce,
 	deletedPooled, deletedShared, deletedWithRouter, deletedAtExisting, deletedDualStack, deletedWithRoutes, retainedWithRoutes, retainedWithRouter, retainedAtExisting, recreatedWithRouter,
-	importDeleted, importRetained, importLeft, oldMarkDeleted, vanishedAndDeleted}
+	importDeleted, importRetained, importLeft, oldMarkDeleted, vanishedAndDeleted, sharedRetained}
 
 // user returns the act of a user who changes the Network; nothing happens if it is gone.
 func user(change func(*samplecrdv1.Network)) func(*World, string) *embedded.Fault {
@@ -203,6 +205,14 @@ var Actors = []Actor{
 	{Name: "a stranger adds a subnet", SameEvents: true, Act: obstructing(strangersSubnet("10.66.0.0/24")), End: (*World).ClearObstacles},
 	{Name: "a stranger attaches a subnet to the router", SameEvents: true, Retried: true, Act: obstructing(strangersAt("", "10.66.0.0/24")), End: (*World).ClearObstacles},
 	{Name: "an administrator shares the network", SameEvents: true, Retried: true, Act: obstructing(byAdmin("shared")), End: (*World).ClearObstacles},
+	{Name: "a stranger ends the sharing", Of: Scenario.IsShared, Except: []string{sharedRetained}, Act: obstructing(endShares)},
+	{Name: "a user shares the network with the same projects", Of: Scenario.IsShared, Except: []string{observedUnshared}, Act: obstructing(shareWithAll)},
+	{Name: "another client replaces the routes", Of: Scenario.HasRoutes, Retried: true, Except: allRetained, Act: obstructing(replaceRoutes), End: (*World).ClearObstacles},
+	{Name: "another team takes a block from the subnet pool", Of: Scenario.IsPooled, SameEvents: true, Act: obstructing(block(team, 24)), End: (*World).ClearObstacles},
+	{Name: "a user extends the subnet pool", Of: Scenario.IsPooled, SameEvents: true, Act: func(w *World, _ string) *embedded.Fault {
+		extendPool(team, "10.24.0.0/20", teamCIDR)(w)
+		return nil
+	}},
 	{Name: "a worker of Neutron dies in the middle of the request", Act: func(_ *World, request string) *embedded.Fault {
 		if method, path, _ := strings.Cut(request, " "); hasMiddle(method, "/"+path) {
 			return &embedded.Fault{Half: true}

@@ -28,6 +28,10 @@ const (
 	anothersNetwork    = "import of another's network"
 	vanishedAndDeleted = "imported network vanished, then a deletion"
 	oldMarkDeleted     = "deletion of an import with the mark of an older version"
+	importUnshared     = "import that is no longer shared with a project"
+	importUnrouted     = "edit of an import that takes its router with routes away"
+	sharedRetained     = "deletion of an import that is shared with a project"
+	observedUnshared   = "observation of what is not shared"
 )
 
 // legacy is the name of a network that somebody created by hand. In a spec, it is its ID.
@@ -46,7 +50,7 @@ const (
 func (w *World) createLegacy() {
 	w.t.Helper()
 	defer w.TakeJournal()
-	id := w.CreateInNeutron(legacy, "ask Ann")
+	id := w.createObject(w.Client, "network", map[string]any{"name": legacy, "description": "ask Ann", "availability_zone_hints": []string{"nova"}})
 	w.send(w.Client, http.MethodPut, "networks/"+id+"/tags", map[string]any{"tags": []string{"prod"}}, &struct{}{})
 	w.send(w.Client, http.MethodPost, "subnets", map[string]any{"subnet": map[string]any{"network_id": id, "cidr": "10.0.0.0/24", "ip_version": 4, "description": "by hand",
 		"gateway_ip": "10.0.0.9", "dns_nameservers": []string{"192.0.2.53"}, "allocation_pools": []map[string]string{{"start": "10.0.0.100", "end": "10.0.0.200"}}}}, &struct{}{})
@@ -71,7 +75,7 @@ func replaceMark(w *World) {
 	w.send(w.Client, http.MethodPut, "networks/"+w.ids[legacy]+"/tags", map[string]any{"tags": []string{"prod", old}}, &struct{}{})
 }
 
-// describeLegacy describes the legacy network with its tags and subnets, "gone" if there is none. The
+// describeLegacy describes the legacy network with its tags, subnets, routers and shares, "gone" if there is none. The
 // Network's tag is MARK, and a subnet with its mark is marked.
 func (w *World) describeLegacy() string {
 	w.t.Helper()
@@ -95,7 +99,10 @@ func (w *World) describeLegacy() string {
 		lines = append(lines, meaning.ObservedSubnet(s)+" "+w.describeMark(s)+w.routersOf(id))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%s, %s, tags %s%s", n.Name, n.Description, strings.Join(n.Tags, ", "), strings.Join(lines, ""))
+	for _, r := range w.ownRouters() {
+		lines = append(lines, fmt.Sprintf(", %s router in %s%s", w.nameOfRouter(r.ID), w.nameOfNetwork(r.ExternalNetwork), describeRoutes(r.Routes)))
+	}
+	return fmt.Sprintf("%s, %s, tags %s%s%s", n.Name, n.Description, strings.Join(n.Tags, ", "), strings.Join(lines, ""), w.sharesOf(n.ID))
 }
 
 func (w *World) describeMark(s *subnets.Subnet) string {
@@ -148,12 +155,18 @@ func tagOf(tag string) func(*World) {
 
 func vanished(w *World) { w.DeleteInNeutron("networks", w.ids[legacy]) }
 
-const v6Subnet = " fd00:1::/64 fd00:1:: "
+// What an import adds to the description of the legacy network. See describeLegacy.
+const (
+	v6Subnet     = " fd00:1::/64 fd00:1:: "
+	fromTeamV6   = " fd20::/64 fd20::1 "
+	ofProjectA   = " shared with " + projectA
+	withOwnRoute = ", own router in public to " + toA
+)
 
 // importScenario is a Scenario with a Network that imports the legacy network.
 type importScenario struct {
 	Scenario
-	verify func(*World) []string
+	verify *verification
 }
 
 var importScenarios = []importScenario{
@@ -192,6 +205,19 @@ var importScenarios = []importScenario{
 	{Scenario{Name: "observed network vanished", Start: imported(observed), Act: once(vanished)}, imports(imported(observed), "NetworkNotFound", "gone")},
 	{Scenario{Name: "observed, then managed", Start: imported(observed), Act: edited(imported(withCIDR("10.0.0.0/24", "10.0.0.77")))}, imports(imported(withCIDR("10.0.0.0/24", "10.0.0.77")), "Available", marked+" 10.0.0.0/24 10.0.0.77"+legacyPools+legacyOther)},
 	{Scenario{Name: "managed, then observed", Start: imported(withCIDR("10.0.0.0/24", "")), Act: edited(imported(observed, withCIDR("10.0.0.0/24", "10.0.0.77")))}, imports(imported(observed, withCIDR("10.0.0.0/24", "10.0.0.77")), "Differs", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "import in the availability zones that it has", Act: created(imported(inZones("nova")))}, imports(imported(inZones("nova")), "Available", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "import in other availability zones", Act: created(imported(inZones("az2")))}, imports(imported(inZones("az2")), "ImportRefused", legacyNetwork+legacySubnet+legacyOther)},
+	{Scenario{Name: "observation of other availability zones", Act: created(imported(observed, inZones("nova", "az2")))}, imports(imported(observed, inZones("nova", "az2")), "Differs", legacyNetwork+legacySubnet+legacyOther)},
+	{Scenario{Name: "import that is shared with a project", Act: created(imported(sharedWith(projectA)))}, imports(imported(sharedWith(projectA)), "Available", marked+legacySubnet+legacyOther+ofProjectA)},
+	{Scenario{Name: importUnshared, Start: imported(sharedWith(projectA, projectB)), Act: edited(imported(sharedWith(projectA)))}, imports(imported(sharedWith(projectA)), "Available", marked+legacySubnet+legacyOther+ofProjectA)},
+	{Scenario{Name: sharedRetained, Start: imported(sharedWith(projectA)), Act: kubectlDelete}, imports(nil, "", legacyNetwork+legacySubnet+legacyOther+ofProjectA)},
+	{Scenario{Name: observedUnshared, Act: created(imported(observed, sharedWith(projectA)))}, imports(imported(observed, sharedWith(projectA)), "Differs", legacyNetwork+legacySubnet+legacyOther)},
+	{Scenario{Name: "import with one more subnet from a subnet pool", Act: created(imported(another("v6", teamV6, 64)))}, imports(imported(another("v6", teamV6, 64)), "Available", marked+legacySubnet+legacyOther+fromTeamV6+"marked")},
+	{Scenario{Name: "edit of an import that takes its own subnet from a subnet pool away", Start: imported(another("v6", teamV6, 64)), Act: edited(imported())}, imports(imported(), "Available", marked+legacySubnet+legacyOther)},
+	{Scenario{Name: "observation of a subnet from a subnet pool", Act: created(imported(observed, another("v6", teamV6, 64)))}, imports(imported(observed, another("v6", teamV6, 64)), "Differs", legacyNetwork+legacySubnet+legacyOther)},
+	{Scenario{Name: "import with routes", Act: created(imported(withCIDR("10.0.0.0/24", ""), routes(toA)))}, imports(imported(withCIDR("10.0.0.0/24", ""), routes(toA)), "Available", marked+legacySubnet+" via own"+legacyOther+withOwnRoute)},
+	{Scenario{Name: "edit of an import that changes its routes", Start: imported(withCIDR("10.0.0.0/24", ""), routes(toB)), Act: edited(imported(withCIDR("10.0.0.0/24", ""), routes(toA)))}, imports(imported(withCIDR("10.0.0.0/24", ""), routes(toA)), "Available", marked+legacySubnet+" via own"+legacyOther+withOwnRoute)},
+	{Scenario{Name: importUnrouted, Start: imported(withCIDR("10.0.0.0/24", ""), routes(toA)), Act: edited(imported(withCIDR("10.0.0.0/24", "")))}, imports(imported(withCIDR("10.0.0.0/24", "")), "Available", marked+legacySubnet+legacyOther)},
 	{Scenario{Name: importLeft, Start: imported(withV6, deleted), Act: func(w *World) {
 		if n := w.Find(); n != nil && !n.IsObserved() {
 			w.Edit(func(n *samplecrdv1.Network) { observed(&n.Spec) })
@@ -209,8 +235,15 @@ var Imports = func() (all []Scenario) {
 }()
 
 // IsImport reports whether Verify is the one to compare both sides.
-func (s Scenario) IsImport() bool {
-	return slices.ContainsFunc(importScenarios, func(i importScenario) bool { return i.Name == s.Name })
+func (s Scenario) IsImport() bool { return s.verification() != nil }
+
+// verification returns what Verify compares; nil for a Scenario that is not of Imports.
+func (s Scenario) verification() *verification {
+	at := slices.IndexFunc(importScenarios, func(i importScenario) bool { return i.Name == s.Name })
+	if at < 0 {
+		return nil
+	}
+	return importScenarios[at].verify
 }
 
 // IsMissing reports whether the imported network is gone. Each sync looks for it.
@@ -220,37 +253,44 @@ func (s Scenario) IsMissing() bool {
 
 // Verify compares both sides after a Scenario of Imports, as Check does after another one.
 func (w *World) Verify(s Scenario) []string {
-	at := slices.IndexFunc(importScenarios, func(i importScenario) bool { return i.Name == s.Name })
-	return importScenarios[at].verify(w)
+	return s.verification().violations(w)
 }
 
-// imports returns the verification of a Scenario. The Network must have this spec (nil: there must be none),
-// and this reason, and the legacy network must be as described.
-func imports(want *samplecrdv1.NetworkSpec, reason, inNeutron string) func(*World) []string {
-	return func(w *World) (violations []string) {
-		violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
-		w.checkProtected(violate)
-		if got := w.describeLegacy(); got != inNeutron {
-			violate("the imported network is\n%s\nwant\n%s", got, inNeutron)
-		}
-		for _, n := range w.listNetworks() {
-			if w.protected[n.ID] == "" && n.ID != w.ids[legacy] {
-				violate("there is another network: %+v", n)
-			}
-		}
-		n := w.Find()
-		switch {
-		case (want == nil) != (n == nil):
-			violate("the Network is %+v", n)
-		case n == nil:
-		case status.Ready(&n.Status).Reason != reason || n.Status.ObservedGeneration != n.Generation:
-			violate("the Network has the condition %+v, want %s", status.Ready(&n.Status), reason)
-		// A user who removes the status of a Network that is only observed removes this.
-		case !n.IsObserved() && n.Status.Imported != (strings.Contains(inNeutron, "MARK") && reason != "ImportRefused"):
-			violate("status.imported is %t, and the network is %s", n.Status.Imported, inNeutron)
-		case !n.IsObserved() && !live.HasFinalizer(n):
-			violate("the Network has no finalizer")
-		}
-		return violations
+// verification says what there must be after a Scenario of Imports: the Network with this spec (nil: there must be none) and this reason,
+// and the legacy network as described.
+type verification struct {
+	want              *samplecrdv1.NetworkSpec
+	reason, inNeutron string
+}
+
+func imports(want *samplecrdv1.NetworkSpec, reason, inNeutron string) *verification {
+	return &verification{want, reason, inNeutron}
+}
+
+// violations returns what is wrong.
+func (v *verification) violations(w *World) (violations []string) {
+	violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
+	w.checkProtected(violate)
+	if got := w.describeLegacy(); got != v.inNeutron {
+		violate("the imported network is\n%s\nwant\n%s", got, v.inNeutron)
 	}
+	for _, n := range w.listNetworks() {
+		if w.protected[n.ID] == "" && n.ID != w.ids[legacy] {
+			violate("there is another network: %+v", n)
+		}
+	}
+	n := w.Find()
+	switch {
+	case (v.want == nil) != (n == nil):
+		violate("the Network is %+v", n)
+	case n == nil:
+	case status.Ready(&n.Status).Reason != v.reason || n.Status.ObservedGeneration != n.Generation:
+		violate("the Network has the condition %+v, want %s", status.Ready(&n.Status), v.reason)
+	// A user who removes the status of a Network that is only observed removes this.
+	case !n.IsObserved() && n.Status.Imported != (strings.Contains(v.inNeutron, "MARK") && v.reason != "ImportRefused"):
+		violate("status.imported is %t, and the network is %s", n.Status.Imported, v.inNeutron)
+	case !n.IsObserved() && !live.HasFinalizer(n):
+		violate("the Network has no finalizer")
+	}
+	return violations
 }

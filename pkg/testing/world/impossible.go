@@ -32,6 +32,8 @@ type Impossible struct {
 	// Names are words of which the message must have one: what is in the way. A name of an object in
 	// specs stands for its ID.
 	Names []string
+	// Reason is the reason of the Network; "": any that a Network has whose edit waits.
+	Reason string
 	// Adds says why the edit may make something that waits; "": it must not.
 	Adds string
 	// Costs says why the edit may cost something; "": it must not. Then the message has Taken: what was
@@ -39,11 +41,16 @@ type Impossible struct {
 	Costs, Taken string
 	// NeedsList means that the obstacle is none before a list shows it.
 	NeedsList bool
+	// EveryRequest means that the obstacle is to appear at each request, and that the Network says what is in the way each time.
+	EveryRequest bool
+	// NeedsNames means that the controller has listed the names of subnet pools a moment ago, and looks again only after some seconds. A test
+	// that does not wait starts another controller.
+	NeedsNames bool
 	// TakesAddresses means that Neutron takes the obstacle's addresses away without a question. A client
 	// cannot prevent that if the obstacle appears after it has looked.
 	TakesAddresses bool
 	// Verify compares both sides at the end, for an import; nil: Check does.
-	Verify func(*World) []string
+	Verify *verification
 }
 
 // Scenario returns the edit as a Scenario.
@@ -61,10 +68,9 @@ func (i Impossible) Prepare(w *World) {
 	if i.Start.Import != nil {
 		w.createLegacy()
 	}
-	ids := w.ids
 	w.CreateRouting()
-	for name, id := range ids {
-		w.name(name, id)
+	if isPooled(i.Start) || isPooled(i.Want) {
+		w.CreatePools()
 	}
 	if i.Before != nil {
 		i.Before(w)
@@ -85,7 +91,7 @@ func (i Impossible) Finish(w *World) {
 // Check compares both sides after Finish.
 func (i Impossible) Check(w *World) []string {
 	if i.Verify != nil {
-		return i.Verify(w)
+		return i.Verify.violations(w)
 	}
 	return w.Check(i.Scenario().Want)
 }
@@ -161,7 +167,7 @@ const usedByOthers = "the Network gets what the edit asks for, and only the old 
 const hiddenExternal = "a member cannot see the subnets of another project's external network, but its new router is connected to them"
 
 // Impossibles are the edits that cannot be completed.
-var Impossibles = slices.Concat(subnetsInTheWay, routersInTheWay, addressesInTheWay, namesOfNothing, usersInTheWay, quotasInTheWay, refusals, noSuchZones, noSuchHops)
+var Impossibles = slices.Concat(subnetsInTheWay, routersInTheWay, addressesInTheWay, namesOfNothing, usersInTheWay, quotasInTheWay, refusals, noSuchZones, noSuchHops, poolsInTheWay, projectsInTheWay)
 
 // subnetsInTheWay: a new subnet overlaps with one of the same network.
 var subnetsInTheWay = []Impossible{
@@ -358,4 +364,44 @@ var noSuchHops = []Impossible{
 	{Name: "a route of somebody else at the own router, and a gateway that moves", Start: with(own(public)), Want: specWith("10.0.0.0/24", "10.0.0.9", own(public)), Obstruct: route("", "10.0.0.77"), Names: []string{"route"}},
 	{Name: "a route of somebody else beside one of the Network, and a CIDR that grows", Start: with(own(public), additional("a", "10.1.0.0/24")), Want: specWith("10.0.0.0/16", "", own(public), additional("a", "10.1.0.0/16")), Obstruct: route("", "10.1.0.77"), Names: []string{"route"}},
 	{Name: "an unforeseen refusal of routes", Start: with(routes(toA)), Want: with(routes(toB)), Obstruct: refusing(http.MethodPut, "/routers/ID", unforeseen), Names: []string{"plug-in"}},
+}
+
+const onlyNeutronKnows = "only Neutron knows what is free in a subnet pool, and it takes all subnets of a network from one pool"
+
+// poolsInTheWay: the subnet pool is not there, has no room, or does not allow what the edit asks for.
+var poolsInTheWay = []Impossible{
+	{Name: "a subnet pool that is not there", Start: with(), Want: with(fromID(unknown, 24)), Reason: samplecrdv1.ReasonReferenceNotFound, Names: []string{unknown}, Corrected: with(from(team, 24))},
+	{Name: "a subnet pool that is not there yet, by its name, at a router", Start: with(own(public), from(team, 24), another("b", team, 24)), Want: with(own(public), from(notYet, 24), another("b", notYet, 24)),
+		Reason: samplecrdv1.ReasonReferenceNotFound, Names: []string{notYet}, Clear: later("subnetpool", notYet), NeedsNames: true},
+	{Name: "a subnet pool that somebody has deleted", Start: with(own(public)), Want: with(own(public), from(others, 24)), Obstruct: withoutPool(others), NeedsNames: true, Reason: samplecrdv1.ReasonReferenceNotFound, Names: []string{`"others"`}},
+	{Name: "a subnet pool's name that is ambiguous", Start: with(), Want: with(from(others, 24)), Obstruct: twin("subnetpool", others), NeedsNames: true, Reason: samplecrdv1.ReasonReferenceNotFound, Names: []string{others}},
+	{Name: "a subnet pool without room for one more subnet", Start: with(own(public), from(small, 25)), Want: with(own(public), from(small, 25), another("b", small, 25)), Obstruct: block(small, 25),
+		Reason: samplecrdv1.ReasonSubnetPoolExhausted, Names: []string{"no /25 from subnet pool small is free"}},
+	{Name: "a subnet pool without room for another prefix length", Start: with(from(small, 24)), Want: with(from(small, 25)), Clear: extendPool(small, "10.22.0.0/23"),
+		Reason: samplecrdv1.ReasonSubnetPoolExhausted, Names: []string{"no /25 from subnet pool small is free"}},
+	{Name: "a subnet pool without room, in place of a CIDR", Start: with(), Want: with(from(small, 24)), Obstruct: block(small, 25),
+		Reason: samplecrdv1.ReasonSubnetPoolExhausted, Names: []string{"no /24 from subnet pool small is free"}, Costs: onlyNeutronKnows, Taken: "10.0.0.0/24"},
+	{Name: "a prefix length that is too long for the subnet pool", Start: with(from(team, 24)), Want: with(from(team, 28)), Obstruct: poolChange(team, map[string]any{"max_prefixlen": 26}, map[string]any{"max_prefixlen": 32}), NeedsNames: true,
+		Reason: samplecrdv1.ReasonInvalidSpec, Names: []string{"more than 26", "maximum allowed prefix is 26"}},
+	{Name: "a prefix length that is too short for the subnet pool, in place of a CIDR", Start: with(existing(shared)), Want: with(existing(shared), from(team, 20)), NeedsNames: true,
+		Obstruct: poolChange(team, map[string]any{"min_prefixlen": 22, "default_prefixlen": 22}, map[string]any{"min_prefixlen": 8}), Reason: samplecrdv1.ReasonInvalidSpec, Names: []string{"less than 22", "minimum allowed prefix is 22"}},
+	{Name: "a prefix length that no prefix of the subnet pool has", Start: with(from(small, 24)), Want: with(from(small, 20)), Reason: samplecrdv1.ReasonInvalidSpec, Names: []string{"no prefix of subnet pool small"}, Corrected: with(from(team, 20))},
+	{Name: "quota in the subnet pool full, and one more subnet", Start: with(from(team, 24)), Want: with(from(team, 24), another("b", team, 24)), Obstruct: poolChange(team, map[string]any{"default_quota": 256}, map[string]any{"default_quota": 1 << 20}),
+		Reason: samplecrdv1.ReasonQuotaExceeded, Names: []string{"quota exceeded"}},
+	{Name: "a stranger's subnet that is from no pool", Start: with(), Want: with(from(team, 24)), Obstruct: strangersSubnet("10.66.0.0/24"), Reason: samplecrdv1.ReasonInvalidSpec, Names: []string{"10.66.0.0/24"}},
+	{Name: "a server in a subnet from a subnet pool that is replaced", Start: with(own(public), from(team, 24)), Want: with(own(public), from(others, 24)), Obstruct: server(""), Reason: samplecrdv1.ReasonInUse, Names: []string{"web-0"}},
+}
+
+const restIsDone = "what holds up the sharing holds up nothing else of the edit"
+
+// projectsInTheWay: a project that is to lose the network has a port on it, or the quota of RBAC policies is full.
+var projectsInTheWay = []Impossible{
+	{Name: "a server of a project that loses the network", Start: with(sharedWith(projectA)), Want: with(), Obstruct: serverOf(projectA), EveryRequest: true, Reason: samplecrdv1.ReasonInUse, Names: []string{"web-0"}},
+	{Name: "a server of one of two projects that lose the network, and another project", Start: with(sharedWith(projectA, projectB)), Want: with(sharedWith("dddddddddddddddddddddddddddddddd")), Obstruct: serverOf(projectB), EveryRequest: true,
+		Reason: samplecrdv1.ReasonInUse, Names: []string{"web-0"}, Costs: restIsDone},
+	{Name: "a server of a project that loses the network, and another CIDR", Start: with(own(public), sharedWith(projectA)), Want: specWith("10.1.0.0/24", "", own(public)), Obstruct: serverOf(projectA),
+		Reason: samplecrdv1.ReasonInUse, Names: []string{"web-0"}},
+	{Name: "quota of RBAC policies full, and one more project", Start: with(sharedWith(projectA)), Want: with(sharedWith(projectA, projectB)), Obstruct: quota("rbac_policy", 0), Reason: samplecrdv1.ReasonQuotaExceeded, Names: []string{"rbac_policy"}},
+	{Name: "more RBAC policies than the quota allows, another project, and another CIDR", Start: with(sharedWith(projectA)), Want: specWith("10.0.0.0/16", "", sharedWith(projectB)), Obstruct: quota("rbac_policy", 1), Reason: samplecrdv1.ReasonQuotaExceeded, Names: []string{"rbac_policy"},
+		Costs: restIsDone},
 }

@@ -102,6 +102,56 @@ func (w *World) makeServer(address string) (id string, err error) {
 	return w.make(w.Client, "port", port)
 }
 
+// serverOf creates the port web-0 of another project on the Network's network, if that is shared with the project.
+func serverOf(project string) obstacle {
+	return func(w *World) error {
+		network := w.Get().Status.NetworkID
+		if w.policyOf(network, project) == "" {
+			return errors.New("the project does not see the network")
+		}
+		_, err := w.make(w.adminClient(), "port", map[string]any{"network_id": network, "project_id": project, "name": "web-0", "device_owner": "compute:nova"})
+		return err
+	}
+}
+
+// block takes a block from a subnet pool, for another team's network.
+func block(pool string, length int) obstacle {
+	return func(w *World) error {
+		network, err := w.make(w.Client, "network", map[string]any{"name": "team"})
+		if err == nil {
+			_, err = w.make(w.Client, "subnet", map[string]any{"network_id": network, "ip_version": 4, "subnetpool_id": w.ids[pool], "prefixlen": length})
+		}
+		return err
+	}
+}
+
+// poolChange changes a subnet pool, and later back.
+func poolChange(name string, change, back map[string]any) obstacle {
+	return func(w *World) error {
+		path := "subnetpools/" + w.ids[name]
+		w.undoLater(w.Client, http.MethodPut, path, map[string]any{"subnetpool": back})
+		return w.trySend(w.Client, http.MethodPut, path, map[string]any{"subnetpool": change}, nil)
+	}
+}
+
+// extendPool adds addresses to a subnet pool. Neutron takes none away.
+func extendPool(name string, prefixes ...string) func(*World) {
+	return func(w *World) {
+		w.updateInNeutron("subnetpools", "subnetpool", w.ids[name], map[string]any{"prefixes": prefixes})
+	}
+}
+
+// withoutPool deletes a subnet pool. Later there is another one of that name.
+func withoutPool(name string) obstacle {
+	return func(w *World) error {
+		err := w.trySend(w.Client, http.MethodDelete, "subnetpools/"+w.ids[name], nil, nil)
+		if err == nil {
+			w.undo = append(w.undo, func() { later("subnetpool", name)(w) })
+		}
+		return err
+	}
+}
+
 // floating gives the server an address in the external network public.
 func floating(w *World) error {
 	port, err := w.makeServer("")
@@ -109,6 +159,28 @@ func floating(w *World) error {
 		_, err = w.make(w.Client, "floatingip", map[string]any{"floating_network_id": w.externalNetwork(public), "port_id": port})
 	}
 	return err
+}
+
+// strangersRoute goes through the first subnet that most specs have.
+const strangersRoute = "10.96.0.0/16 via 10.0.0.77"
+
+// replaceRoutes gives the routers that the controller has created one route only, which no spec has. ClearObstacles removes it,
+// unless the Network declares routes: then the controller does.
+func replaceRoutes(w *World) error {
+	for _, r := range w.ownRouters() {
+		_ = w.trySend(w.Client, http.MethodPut, "routers/"+r.ID, map[string]any{"router": map[string]any{"routes": routesOf(strangersRoute)}}, nil)
+	}
+	w.undo = append(w.undo, func() {
+		if n := w.Find(); n != nil && n.DeletionTimestamp == nil && hasRoutes(&n.Spec) {
+			return
+		}
+		for _, r := range w.ownRouters() {
+			if at := slices.Index(r.Routes, strangersRoute); at >= 0 {
+				w.SetRoutes(r.ID, slices.Delete(slices.Clone(r.Routes), at, at+1)...)
+			}
+		}
+	})
+	return nil
 }
 
 // route gives the user's router of that name, or the Network's own router for "", a route via an address of the Network.
@@ -132,12 +204,14 @@ func quota(kind string, fewer int) obstacle {
 	return func(w *World) error {
 		project := w.Get().Status.ProjectID
 		var list map[string][]struct{ ID string }
-		if err := w.trySend(w.adminClient(), http.MethodGet, kind+"s?project_id="+project, nil, &list); err != nil {
+		collection := map[string]string{"rbac_policy": "rbac-policies"}[kind]
+		if err := w.trySend(w.adminClient(), http.MethodGet, cmp.Or(collection, kind+"s")+"?project_id="+project, nil, &list); err != nil {
 			return err
 		}
+		used := len(list[cmp.Or(strings.ReplaceAll(collection, "-", "_"), kind+"s")])
 		set := func(limit int) map[string]any { return map[string]any{"quota": map[string]int{kind: limit}} }
 		w.undoLater(w.adminClient(), http.MethodPut, "quotas/"+project, set(-1))
-		return w.trySend(w.adminClient(), http.MethodPut, "quotas/"+project, set(len(list[kind+"s"])-fewer), nil)
+		return w.trySend(w.adminClient(), http.MethodPut, "quotas/"+project, set(used-fewer), nil)
 	}
 }
 
@@ -145,8 +219,11 @@ func quota(kind string, fewer int) obstacle {
 func twin(kind, name string) obstacle {
 	return func(w *World) error {
 		client, attributes := w.Client, map[string]any{"name": name}
-		if kind == "network" {
+		switch kind {
+		case "network":
 			client, attributes["router:external"] = w.adminClient(), true
+		case "subnetpool":
+			attributes["prefixes"] = []string{"10.29.0.0/16"}
 		}
 		_, err := w.make(client, kind, attributes)
 		return err
@@ -235,12 +312,15 @@ func foreignRouter(name string) func(*World) {
 // later returns the act of a user who creates what a spec names already.
 func later(kind, name string) func(*World) {
 	return func(w *World) {
-		if kind == "network" {
+		switch kind {
+		case "network":
 			makeExternal(name, "198.20.0.0/24", "198.20.0.10", "198.20.0.200", false)(w)
-			return
+		case "subnetpool":
+			w.name(name, w.createObject(w.Client, kind, map[string]any{"name": name, "prefixes": []string{"10.28.0.0/16"}}))
+		default:
+			w.name(name, w.CreateRouter(name, "", ""))
+			w.ProtectRouters(w.ids[name])
 		}
-		w.name(name, w.CreateRouter(name, "", ""))
-		w.ProtectRouters(w.ids[name])
 	}
 }
 

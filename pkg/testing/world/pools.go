@@ -19,24 +19,22 @@ const (
 	teamCIDR = "10.20.0.0/16"
 	others   = "others"
 	teamV6   = "team-v6"
+	small    = "small" // with room for one /24
 )
 
 // CreatePools creates subnet pools of the project.
 func (w *World) CreatePools() {
 	w.t.Helper()
-	if w.ids == nil {
-		w.ids = map[string]string{}
-	}
-	for name, prefix := range map[string]string{team: teamCIDR, others: "10.21.0.0/16", teamV6: "fd20::/48"} {
-		w.ids[name] = w.createObject(w.Client, "subnetpool", map[string]any{"name": name, "prefixes": []string{prefix}})
+	for name, prefix := range map[string]string{team: teamCIDR, others: "10.21.0.0/16", teamV6: "fd20::/48", small: "10.22.0.0/24"} {
+		w.name(name, w.createObject(w.Client, "subnetpool", map[string]any{"name": name, "prefixes": []string{prefix}}))
 	}
 }
 
 // IsPooled reports whether the Network has a subnet from a pool at any time.
-func (s Scenario) IsPooled() bool {
-	return slices.ContainsFunc([]*samplecrdv1.NetworkSpec{s.Start, s.Want}, func(spec *samplecrdv1.NetworkSpec) bool {
-		return spec != nil && slices.ContainsFunc(meaning.SubnetsOf(spec), func(s samplecrdv1.AdditionalSubnet) bool { return s.SubnetPool != nil })
-	})
+func (s Scenario) IsPooled() bool { return slices.ContainsFunc(s.specs(), isPooled) }
+
+func isPooled(spec *samplecrdv1.NetworkSpec) bool {
+	return slices.ContainsFunc(meaning.SubnetsOf(spec), func(s samplecrdv1.AdditionalSubnet) bool { return s.SubnetPool != nil })
 }
 
 // chosen returns a copy of the spec with the CIDRs that Neutron has chosen, by the names of the subnets there.
@@ -86,6 +84,13 @@ func (w *World) takeGateway(subnet string) {
 func from(pool string, length int32) func(*samplecrdv1.NetworkSpec) {
 	return func(s *samplecrdv1.NetworkSpec) {
 		s.CIDR, s.SubnetPool = "", poolReference(pool, length)
+	}
+}
+
+// fromID is from by the pool's ID.
+func fromID(pool string, length int32) func(*samplecrdv1.NetworkSpec) {
+	return func(s *samplecrdv1.NetworkSpec) {
+		s.CIDR, s.SubnetPool = "", &samplecrdv1.SubnetPoolSpec{NeutronReference: samplecrdv1.NeutronReference{ID: pool}, PrefixLength: length}
 	}
 }
 

@@ -4,6 +4,7 @@
 package world
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -121,6 +122,13 @@ func (w *World) RoutedSpecs() map[string]*samplecrdv1.NetworkSpec {
 	return map[string]*samplecrdv1.NetworkSpec{"no router": with(), "own router": w.bind(with(own(public))), "existing router": w.bind(with(existing(shared)))}
 }
 
+// HasRoutes reports whether the Network declares routes of its router at any time.
+func (s Scenario) HasRoutes() bool { return slices.ContainsFunc(s.specs(), hasRoutes) }
+
+func hasRoutes(spec *samplecrdv1.NetworkSpec) bool {
+	return spec.Router != nil && spec.Router.Routes != nil
+}
+
 const (
 	retainedWithRouter      = "delete of a retained one with a router"
 	retainedAtExisting      = "delete of a retained one at an existing router"
@@ -146,7 +154,7 @@ var (
 	// is the controller's, or a route that is in the way, or what the network is shared with.
 	forgetful = []string{otherExisting, existingRouterRemoved, existingToOwn, deletedAtExisting,
 		routesRemovedWithRouter, routesToExisting, routesUndeclared, routesUndeclaredFirst,
-		otherProjects, noProjects, shareStays, otherCIDRAndProject}
+		otherProjects, noProjects, shareStays, otherCIDRAndProject, importUnshared, importUnrouted}
 )
 
 // Forgets reports whether the Network leaves a user's router, or comes to one. Then there are backups

@@ -41,10 +41,11 @@ func (w *World) CreateRouting() {
 	admin := w.UserClient("test-admin")
 	external := w.createObject(admin, "network", map[string]any{"name": public2, "router:external": true})
 	w.createObject(admin, "subnet", map[string]any{"network_id": external, "cidr": "198.19.0.0/24", "ip_version": 4, "enable_dhcp": false})
-	w.ids = map[string]string{public: w.externalNetwork(public), public2: external}
-	w.ids[shared] = w.CreateRouter(shared, "", w.ids[public])
-	w.ids[other] = w.CreateRouter(other, "", "")
-	w.ids[third] = w.CreateRouter(third, "", "")
+	w.name(public, w.externalNetwork(public))
+	w.name(public2, external)
+	w.name(shared, w.CreateRouter(shared, "", w.ids[public]))
+	w.name(other, w.CreateRouter(other, "", ""))
+	w.name(third, w.CreateRouter(third, "", ""))
 	stranger := w.CreateInNeutron("stranger", "", "10.200.0.0/24")
 	w.Attach(w.ids[shared], w.SubnetOf(stranger))
 	w.Protect(stranger)
@@ -283,13 +284,18 @@ func describeRoutes(routes []string) (text string) {
 	return text
 }
 
-// SetRoutes gives a router these routes, as another client: each as "10.99.0.0/16 via 10.0.0.9".
+// SetRoutes gives a router these routes, as another client.
 func (w *World) SetRoutes(router string, routes ...string) {
 	w.t.Helper()
-	all := []meaning.Route{}
-	for _, route := range routes {
-		destination, nextHop, _ := strings.Cut(route, " via ")
-		all = append(all, meaning.Route{Destination: destination, NextHop: nextHop})
+	w.UpdateRouter(router, map[string]any{"routes": routesOf(routes...)})
+}
+
+// routesOf returns routes as Neutron has them, each from a text such as "10.99.0.0/16 via 10.0.0.9".
+func routesOf(texts ...string) []meaning.Route {
+	routes := []meaning.Route{}
+	for _, text := range texts {
+		destination, nextHop, _ := strings.Cut(text, " via ")
+		routes = append(routes, meaning.Route{Destination: destination, NextHop: nextHop})
 	}
-	w.UpdateRouter(router, map[string]any{"routes": all})
+	return routes
 }

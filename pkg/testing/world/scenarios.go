@@ -22,9 +22,18 @@ type Scenario struct {
 	Want *samplecrdv1.NetworkSpec
 }
 
+// specs returns the specs that the Network has at the start and in the end.
+func (s Scenario) specs() []*samplecrdv1.NetworkSpec {
+	specs := []*samplecrdv1.NetworkSpec{s.Start, s.Want}
+	if v := s.verification(); v != nil {
+		specs = append(specs, v.want)
+	}
+	return slices.DeleteFunc(specs, func(spec *samplecrdv1.NetworkSpec) bool { return spec == nil })
+}
+
 // IsRouted reports whether the Network has a router at any time.
 func (s Scenario) IsRouted() bool {
-	return s.Start != nil && s.Start.Router != nil || s.Want != nil && s.Want.Router != nil
+	return slices.ContainsFunc(s.specs(), func(spec *samplecrdv1.NetworkSpec) bool { return spec.Router != nil })
 }
 
 // Prepare creates what is there before the Network.

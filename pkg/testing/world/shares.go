@@ -61,6 +61,22 @@ func (w *World) shares() map[string]share {
 	return byID
 }
 
+// policyOf returns the ID of the policy that shares the network with the project; "" if there is none.
+func (w *World) policyOf(network, project string) string {
+	w.t.Helper()
+	for id, s := range w.shares() {
+		if s.NetworkID == network && s.Project == project {
+			return id
+		}
+	}
+	return ""
+}
+
+// IsShared reports whether the network is shared with a project at any time.
+func (s Scenario) IsShared() bool { return slices.ContainsFunc(s.specs(), isShared) }
+
+func isShared(spec *samplecrdv1.NetworkSpec) bool { return len(spec.SharedWith) > 0 }
+
 // sharesOf describes with whom the network is shared, except by strangers.
 func (w *World) sharesOf(network string) string {
 	w.t.Helper()
@@ -97,16 +113,42 @@ func describeShares(projects []string) string {
 // ShareByHand shares the Network's network as a user does. If the project is one that no spec has, Check fails if that ends.
 func (w *World) ShareByHand(project string) {
 	w.t.Helper()
-	defer w.TakeJournal()
+	if err := w.tryShare(project); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// tryShare is ShareByHand for a project that the network may be shared with.
+func (w *World) tryShare(project string) error {
+	w.t.Helper()
 	network := w.Get().Status.NetworkID
 	var answer struct {
 		Policy share `json:"rbac_policy"`
 	}
-	w.send(w.Client, http.MethodPost, "rbac-policies", map[string]any{"rbac_policy": map[string]any{
+	err := w.trySend(w.Client, http.MethodPost, "rbac-policies", map[string]any{"rbac_policy": map[string]any{
 		"object_type": "network", "object_id": network, "action": "access_as_shared", "target_tenant": project}}, &answer)
-	if project == strangerProject {
+	if err == nil && project == strangerProject {
 		w.strangersShares[answer.Policy.ID] = network
 	}
+	return err
+}
+
+// shareWithAll shares the network with all projects of the spec, and with one more.
+func shareWithAll(w *World) error {
+	for _, project := range append(projectsOf(&w.Get().Spec), strangerProject) {
+		_ = w.tryShare(project)
+	}
+	return nil
+}
+
+// endShares ends what the spec shares, or has shared.
+func endShares(w *World) error {
+	for id, s := range w.shares() {
+		if s.NetworkID == w.Get().Status.NetworkID && s.Project != strangerProject {
+			_ = w.trySend(w.Client, http.MethodDelete, "rbac-policies/"+id, nil, nil)
+		}
+	}
+	return nil
 }
 
 // UnshareByHand ends the sharing with a project as a user does.

@@ -118,9 +118,10 @@ func (w *World) ours(s Snapshot, specs []*samplecrdv1.NetworkSpec) func(key stri
 	if n := w.Find(); n != nil {
 		network = n.Status.NetworkID
 	}
-	var routers, cidrs []string
+	var routers, cidrs, projects []string
 	for _, spec := range specs {
 		spec = w.bind(spec)
+		projects = append(projects, projectsOf(spec)...)
 		if spec.Router != nil && spec.Router.Existing != nil {
 			routers = append(routers, spec.Router.Existing.ID, w.ids[spec.Router.Existing.Name])
 		}
@@ -138,11 +139,14 @@ func (w *World) ours(s Snapshot, specs []*samplecrdv1.NetworkSpec) func(key stri
 	return func(key string, object map[string]any) bool {
 		cidr, _ := object["cidr"].(string)
 		router, _ := object["device_id"].(string)
+		project, _ := object["target_tenant"].(string)
 		switch {
 		case key == "networks/"+network, isMarked(object):
 			return true
 		case object["device_owner"] == "network:router_gateway":
 			return slices.Contains(routers, router)
+		case object["object_id"] == network:
+			return slices.Contains(projects, project)
 		case object["network_id"] != network:
 			return false
 		case object["device_owner"] == "network:router_interface":
