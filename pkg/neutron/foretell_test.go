@@ -102,7 +102,7 @@ func (f *foretelling) disturb(t *testing.T) {
 	case 13: // Neutron refuses to delete one that is in use
 		_ = f.others.delete(t.Context(), "delete subnet pool", "subnetpools", f.pools["team2"], nil)
 	case 14:
-		if noError(t, f.others.sharesOf(t.Context(), n)); n.share("a") != nil {
+		if noError(t, f.others.readShares(t.Context(), n)); n.share("a") != nil {
 			_ = f.others.deleteShare(t.Context(), n.share("a").ID) // Neutron refuses it if an administrator has made it
 		}
 	case 15:
