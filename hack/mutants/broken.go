@@ -382,6 +382,13 @@ var brokenByHand = []broken{
 	{"move-removes-the-only-tag", "pkg/neutron/handover.go", []string{
 		"if h.Import != \"\" && len(oldTags) > 0 && !observed.namesCluster(h.To) {", "if false {",
 	}, "", ""},
+	{"move-removes-the-old-tag-before-other-marks", "pkg/neutron/handover.go", []string{
+		"moves = append(moves, Move{RemoveTag, observed.ID})",
+		"if moves = append(moves, Move{RemoveTag, observed.ID}); moves[0].Kind != AddTag {\n\t\t\tslices.Reverse(moves)\n\t\t}",
+	}, "./pkg/neutron", "^TestTheTagsOfAHandover$"},
+	{"move-does-not-wait-for-the-old-controller", "pkg/command/move/mover.go", []string{
+		"case old.Status.LastHandledReconcileAt != requested:", "case false:",
+	}, "", ""},
 	{"move-takes-what-another-network-here-owns", "pkg/command/move/match.go", []string{
 		"return uid != t.Network.UID && i.here[uid]", "return false",
 	}, "", ""},
