@@ -33,6 +33,7 @@ type Deed struct {
 	zones       string   // of the router
 	project     string   // that the network is shared with
 	twins       []string // the CIDRs of all subnets of the network that are from that pool, and as large
+	repeats     int      // how many of these Neutron may have made beside those that were requested
 	addressMode string   // of an IPv6 subnet
 	raMode      string
 	isOwn       bool // the router
@@ -148,6 +149,9 @@ func (r *Rules) deedOf(now *Snapshot, method, path string, content []byte) (d *D
 		if b.Subnet.PoolID != "" && d.UID != "" {
 			d.Kind, d.PoolID, d.CIDR = Allocates, b.Subnet.PoolID, meaning.AnyCIDR(b.Subnet.IPVersion == 6, b.Subnet.Length)
 			r.addTwins(d, now, b.Subnet.NetworkID)
+			if r.Repeats != nil {
+				d.repeats = r.Repeats(b.Subnet.NetworkID)
+			}
 		}
 		return d, wrong
 	case "PUT subnets":

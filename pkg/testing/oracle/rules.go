@@ -32,6 +32,8 @@ type Rules struct {
 	IsStrange func(id string) bool
 	// IsLegacy reports whether a user has created the network with that ID for Networks that import it.
 	IsLegacy func(id string) bool
+	// Repeats returns how often Neutron may have handled a request for a subnet from a pool on that network twice; nil: never.
+	Repeats func(network string) int
 }
 
 // Permits reports whether this version of the owner permits the Deed; nil stands for an owner that is gone.
@@ -79,7 +81,7 @@ func (r *Rules) permitsOnSubnet(n *samplecrdv1.Network, d *Deed, isRemoval bool)
 	isDeleted, declared := n.DeletionTimestamp != nil, r.declaredSubnet(n, d)
 	switch {
 	case d.Kind == Allocates:
-		return !isDeleted && hasFinalizer(n) && r.surplus(n, d) < 0
+		return !isDeleted && hasFinalizer(n) && r.surplus(n, d) < d.repeats
 	case d.Kind == Shares || d.Kind == Unshares: // nothing but the status says whose a policy is
 		isRecorded := slices.Contains(n.Status.SharedWith, d.project)
 		return !isDeleted && hasFinalizer(n) && isRecorded && sharesWith(n, d.project) == (d.Kind == Shares)

@@ -30,7 +30,7 @@ func (w *World) legacyOf(s *slot, r *rand.Rand) *legacy {
 		return all[len(all)-1]
 	}
 	description := []string{"", "made by hand", "samplecrd.k8s.io/owner=another/00000000-0000-4000-8000-000000000001"}[r.IntN(9)/4]
-	id, err := w.cloud.create("network", object{"name": "legacy", "description": description})
+	id, err := w.cloud.create("network", object{"name": "legacy", "description": description, "availability_zone_hints": []string{"nova"}})
 	if err != nil {
 		panic(err) // nothing spoils the requests of users
 	}
@@ -54,6 +54,7 @@ func (w *World) isLegacy(id string) bool { _, is := w.legacyIDs.Load(id); return
 func importSpec(w *World, s *slot, r *rand.Rand) samplecrdv1.NetworkSpec {
 	n := &samplecrdv1.Network{}
 	n.Spec.Import = &samplecrdv1.ImportSpec{NetworkID: w.legacyOf(s, r).id}
+	n.Spec.AvailabilityZoneHints = [][]samplecrdv1.AvailabilityZone{nil, {"nova"}}[r.IntN(2)] // others are refused
 	for range 1 + r.IntN(3) {
 		changeImport(w, s, r, n)
 	}

@@ -37,7 +37,7 @@ type judge struct {
 }
 
 func newJudge(w *World) *judge {
-	return &judge{world: w, rules: oracle.Rules{Cluster: w.cluster, Externals: w.externals, Gates: w.gates, Pools: w.pools, IsStrange: w.isStrange, IsLegacy: w.isLegacy}}
+	return &judge{world: w, rules: oracle.Rules{Cluster: w.cluster, Externals: w.externals, Gates: w.gates, Pools: w.pools, IsStrange: w.isStrange, IsLegacy: w.isLegacy, Repeats: w.repeatsOn}}
 }
 
 func (j *judge) violate(format string, args ...any) {

@@ -315,8 +315,9 @@ func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
 	case time.Now().Before(w.lackingUntil) && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+w.lacking):
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
-	case declaresCIDR(r) && dice.IntN(10) == 0:
+	case isWrite && strings.HasSuffix(r.URL.Path, "/subnets") && dice.IntN(10) == 0:
 		usual.Twice, usual.Drop = true, dice.IntN(2) == 0
+		w.noteRepeat(r)
 		w.log("%s: a subnet is created twice", p.name)
 	case dice.IntN(100) < w.neutronFaults:
 		f := neutronFaults[dice.IntN(len(neutronFaults))]
@@ -329,14 +330,24 @@ func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
 	return &usual
 }
 
-// declaresCIDR reports whether the request is for a new subnet that is not from a subnet pool.
-func declaresCIDR(r *http.Request) bool {
-	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/subnets") {
-		return false
+// noteRepeat remembers the network of a request for a new subnet that Neutron handles twice. From a subnet pool, the second subnet has
+// another CIDR.
+func (w *shared) noteRepeat(r *http.Request) {
+	var body struct {
+		Subnet struct {
+			NetworkID string `json:"network_id"`
+		}
 	}
-	var body struct{ Subnet struct{ CIDR string } }
-	err := json.NewDecoder(r.Body).Decode(&body)
-	return err == nil && body.Subnet.CIDR != ""
+	if json.NewDecoder(r.Body).Decode(&body) == nil {
+		w.repeats[body.Subnet.NetworkID]++
+	}
+}
+
+// repeatsOn returns how many requests for subnets on the network Neutron has handled twice.
+func (w *shared) repeatsOn(network string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.repeats[network]
 }
 
 // neutronFaults are those of Neutron, of Keystone and of the proxies before them.

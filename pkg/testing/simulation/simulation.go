@@ -107,6 +107,7 @@ type shared struct {
 	mu               sync.Mutex
 	processes        map[string]*process
 	rolled           map[string]int // how often the dice of a request were
+	repeats          map[string]int // how often Neutron has handled a request for a subnet twice, by the network
 	neutronAway      time.Time
 	lackingUntil     time.Time
 	lacking          string // the collection that Neutron does not list until then
@@ -124,7 +125,7 @@ type shared struct {
 // Run runs a simulation in a bubble of synctest, and returns what is wrong, what happened, and how many handovers ended.
 func Run(seed uint64, plan []Act, program Program) (violations, journal []string, handovers Handovers) {
 	ctx, cancel := context.WithCancel(context.Background())
-	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{},
+	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{}, repeats: map[string]int{},
 		ids: []string{Cluster, neighbour}, externals: map[string]string{}, gates: map[string]string{}, pools: map[string]string{}, rolled: map[string]int{}}
 	common.cloud = newCloud(common)
 	w := newWorld(common, 1, Cluster)
