@@ -387,7 +387,7 @@ var brokenByHand = []broken{
 		"if moves = append(moves, Move{RemoveTag, observed.ID}); moves[0].Kind != AddTag {\n\t\t\tslices.Reverse(moves)\n\t\t}",
 	}, "./pkg/neutron", "^TestTheTagsOfAHandover$"},
 	{"move-does-not-wait-for-the-old-controller", "pkg/command/move/mover.go", []string{
-		"case old.Status.LastHandledReconcileAt != requested:", "case false:",
+		"case !hasHandledPause(&old):", "case false:",
 	}, "", ""},
 	{"move-takes-what-another-network-here-owns", "pkg/command/move/match.go", []string{
 		"return uid != t.Network.UID && i.here[uid]", "return false",
