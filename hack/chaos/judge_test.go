@@ -103,6 +103,7 @@ func (w *world) judge(c *call) *oracle.Deed {
 	}
 	if err := w.history.catchUp(ctx); err != nil { // its watch may be late
 		w.violate("the oracle cannot see: %v", err)
+		return d
 	}
 	if wrong = w.rules.Judge(&w.history.History, c.life.name, c.reads, d); wrong != "" {
 		w.violate("%s", wrong)

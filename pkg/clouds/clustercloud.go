@@ -47,7 +47,7 @@ func keyOf(name string) cache.ObjectName { return cache.ObjectName{Name: name} }
 // watchClusterClouds starts to watch the ClusterClouds.
 func (c *Clouds) watchClusterClouds() {
 	informer := informers.NewTypedClusterCloudInformer(c.options.Networks, 0, nil)
-	tell(informer, c.offersRead, func(object any) any { return object })
+	reportReads(informer, c.offersRead, func(object any) any { return object })
 	set := func(of *samplecrdv1.ClusterCloud) { c.setOffer(of.Name, &of.Spec) }
 	registration, _ := informer.AddTypedEventHandler(informers.ClusterCloudHandlerFuncs{
 		AddFunc:    set,

@@ -147,7 +147,7 @@ func (n *namespaces) setErr(err error) (isNew bool) {
 func (c *Clouds) watchNamespaces() {
 	informer := coreinformers.NewTypedNamespaceInformer(c.options.Client, 0, coreinformers.NamespaceIndexers{})
 	c.namespaces = &namespaces{lister: corelisters.NewNamespaceLister(informer.GetIndexer())}
-	tell(informer, c.namespacesRead, onlyLabels)
+	reportReads(informer, c.namespacesRead, onlyLabels)
 	changed := func(name string) { c.handlers.LabelsChanged(name) }
 	_, _ = informer.AddTypedEventHandler(coreinformers.NamespaceHandlerFuncs{
 		AddFunc: func(n *corev1.Namespace) { changed(n.Name) },
@@ -160,18 +160,19 @@ func (c *Clouds) watchNamespaces() {
 	c.running.Go(func() { informer.RunWithContext(c.ctx) })
 }
 
-// tell calls read with each error of the informer that isRefused, and with nil for each object. transform is the informer's transform.
-func tell(informer cache.SharedInformer, read func(error), transform func(any) any) {
+// reportReads calls report with each error of the informer for which isRefused is true, and with nil for each object that is read.
+// transform is the informer's transform.
+func reportReads(informer cache.SharedInformer, report func(error), transform func(any) any) {
 	// These fail only for an informer that is already running.
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if isRefused(err) {
-			read(err)
+			report(err)
 		} else {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 		}
 	})
 	_ = informer.SetTransform(func(object any) (any, error) {
-		read(nil)
+		report(nil)
 		return transform(object), nil
 	})
 }

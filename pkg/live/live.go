@@ -281,11 +281,11 @@ func HasFinalizer(network *samplecrdv1.Network) bool {
 	return slices.Contains(network.Finalizers, samplecrdv1.Finalizer)
 }
 
-// IsWrittenHere reports whether a controller of this cluster has written the Network. What a backup has restored of managedFields is
-// older than the Network.
+// IsWrittenHere reports whether a controller of this cluster, or the subcommand move, has written the Network. What a backup has restored
+// of managedFields is older than the Network. The clocks of several API servers may differ by a minute.
 func IsWrittenHere(network *samplecrdv1.Network) bool {
 	return slices.ContainsFunc(network.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == fieldManager && !entry.Time.Before(&network.CreationTimestamp)
+		return entry.Manager == fieldManager && entry.Time != nil && entry.Time.Add(time.Minute).After(network.CreationTimestamp.Time)
 	})
 }
 

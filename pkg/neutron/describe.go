@@ -38,7 +38,10 @@ func plannedText(step Step, then []Step, observed *Observed) string {
 	case UpdateRouter:
 		return describeTransitions(s.Changes)
 	case UpdateSubnet:
-		if subnet := observed.subnet(s.ID); subnet != nil && len(observed.Subnets) > 1 {
+		switch subnet := observed.subnet(s.ID); {
+		case subnet == nil:
+			return s.String() // a step before it creates the subnet, so it has no values yet
+		case len(observed.Subnets) > 1:
 			return "subnet " + subnet.CIDR.String() + ": " + describeTransitions(s.Changes)
 		}
 		return describeTransitions(s.Changes)

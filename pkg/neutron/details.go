@@ -15,7 +15,7 @@ import (
 type NetworkDetails struct {
 	*Network
 	Project string `json:"project_id"`
-	// PortSecurity is nil if the cloud does not have port security. The Network's field is not read.
+	// PortSecurity is nil if the cloud does not have port security. Network.PortSecurityEnabled stays false.
 	PortSecurity    *bool  `json:"port_security_enabled"`
 	VLANTransparent *bool  `json:"vlan_transparent"`
 	QoSPolicy       string `json:"qos_policy_id"`

@@ -102,7 +102,7 @@ type Error struct {
 	status int
 	// isUnserved means that the cloud has no such objects, or none that the client may list.
 	isUnserved bool
-	// kind is the type of Neutron's error, or alreadyAttached.
+	// kind says more than the reason about some conflicts. It is "" for all other errors.
 	kind string
 }
 
@@ -162,12 +162,10 @@ func wrap(op string, err error) error {
 		return &Error{Op: op, Reason: Unavailable, Message: Printable(transportMessage(err)), err: err, unsent: unsent}
 	}
 	errorType, message := neutronError(answer.Body)
-	if strings.Contains(message, alreadyAttached) {
-		errorType = alreadyAttached
-	}
+	kind := kindOf(errorType, message)
 	reason, message := interpret(answer.Actual, errorType, cmp.Or(message, http.StatusText(answer.Actual)))
 	// gophercloud's error is not kept: it holds the whole answer.
-	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), kind: errorType}
+	e := &Error{Op: op, Reason: reason, Message: Printable(message), RequestID: requestIDOf(answer.ResponseHeader), kind: kind}
 	e.status = answer.Actual
 	e.away = answer.Actual >= http.StatusInternalServerError && answer.Method == http.MethodGet
 	if answer.Actual == http.StatusTooManyRequests || answer.Actual == http.StatusServiceUnavailable {
@@ -211,18 +209,28 @@ func interpret(status int, errorType, message string) (ErrorReason, string) {
 	return Unavailable, strings.TrimSpace(fmt.Sprintf("%d %s", status, message))
 }
 
-// What Neutron answers for these (_check_for_dup_router_subnets, IpAddressAlreadyAllocated and DuplicateRbacPolicy). The first one
-// has no type of its own.
+// The values of Error.kind. alreadyAttached is part of a message (_check_for_dup_router_subnets): that error has no type of its own. The
+// others are types of errors in neutron_lib.
 const (
 	alreadyAttached  = "already has a port on subnet"
 	addressAllocated = "IpAddressAlreadyAllocated"
 	duplicatePolicy  = "DuplicateRbacPolicy"
 )
 
+func kindOf(errorType, message string) string {
+	switch {
+	case strings.Contains(message, alreadyAttached):
+		return alreadyAttached
+	case errorType == addressAllocated, errorType == duplicatePolicy:
+		return errorType
+	}
+	return ""
+}
+
 // allSegmentsUsed is what the message of NoNetworkAvailable leaves out.
 const allSegmentsUsed = "All VLANs, VNIs or other segments for networks of projects are in use: delete networks, or let an administrator of the cloud extend the ranges"
 
-// typed are the reasons of errors of these types, whatever the status is.
+// typed are the reasons of errors of these types, whatever the status is. A number is the usual status, if it is not 400 or 409.
 var typed = map[string]ErrorReason{
 	"NoNetworkAvailable":                 NoSegment, // 503
 	"SubnetAllocationError":              PoolEmpty, // 500: no free block of the subnet pool is large enough

@@ -41,9 +41,12 @@ func (n *Network) share(project string) *Share {
 	return find(n.Shares, func(s *Share) bool { return s.ProjectID == project })
 }
 
-// readShares adds to the networks with which projects each is shared. A filter can restrict the list, which has the policies of all
-// networks of the project. It fails if the client may not list them.
+// readShares adds to the networks with which projects each is shared. The list is limited to these networks, unless there are more than
+// maxFilterIDs. It fails if the client may not list them.
 func (c *Client) readShares(ctx context.Context, networks ...*Network) error {
+	if len(networks) == 0 {
+		return nil
+	}
 	byID := make(map[string]*Network, len(networks))
 	for _, n := range networks {
 		byID[n.ID] = n

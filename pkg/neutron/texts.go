@@ -90,7 +90,7 @@ type poolJSON struct {
 	End   netip.Addr `json:"end"`
 }
 
-// Route is one of some Routes.
+// Route is an element of Routes.
 type Route struct {
 	Destination string `json:"destination"`
 	NextHop     string `json:"nexthop"`

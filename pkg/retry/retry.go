@@ -1,7 +1,7 @@
 // Copyright The samplecrd-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retry spaces out the retries of failed syncs.
+// Package retry spaces out the retries of failed syncs, and makes a panic of a sync an error.
 package retry
 
 import (
@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Recover calls sync, and turns a panic into an error, so that one object does not stop all the others.
-func Recover[K any](ctx context.Context, key K, sync func(context.Context, K) error) (err error) {
+// Recover calls do, and turns a panic into an error, so that one object does not stop all the others.
+func Recover[K any](ctx context.Context, key K, do func(context.Context, K) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return sync(ctx, key)
+	return do(ctx, key)
 }
 
 // Options say how failed syncs are spaced out.

@@ -46,8 +46,8 @@ controller has seen it:
   kubectl --context old get networks.samplecrd.k8s.io -o yaml | samplecrd-controller move -f - ...
 
 If a controller works in this cluster, create its Networks with the annotation
-samplecrd.k8s.io/paused=true. If it has begun with a Network that is not paused,
-pause that one as above, here. If the command is interrupted, run it again.
+samplecrd.k8s.io/paused=true. If you forgot that, pause them in this cluster, with
+both annotations above. If the command is interrupted, run it again.
 
 The exit code is 0 if no Network here has anything left to move, also if the old
 cluster has more, 2 if there are changes (without -yes), and 1 after an error.`

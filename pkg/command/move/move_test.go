@@ -268,7 +268,7 @@ default/web: 2 changes to take over from OLD-WEB, found by the name
 1 Network: 1 with changes`}
 	moved := call{sure, 0, strings.NewReplacer("2 changes to take over from", "moved from", "with changes", "moved").Replace(dry.want)}
 	hasBegun := call{sure, 1, `
-default/web: error: pause it: the controller of this cluster has begun with it, and may be creating a network: pause it with both annotations that -h names, and run this again in a few seconds, or, if no controller works here, remove its finalizer samplecrd.k8s.io/neutron
+default/web: error: the controller of this cluster may be creating a network for it: pause it with the annotations samplecrd.k8s.io/paused=true and samplecrd.k8s.io/reconcile-requested-at=move-1, and run this again in a few seconds; only if no controller works here, remove its finalizer samplecrd.k8s.io/neutron
 1 Network: 1 with an error`}
 	for _, test := range []struct {
 		name string
@@ -527,7 +527,7 @@ default/web: error: take over: the controller of this cluster has created networ
 		}, []call{moved}},
 		{"a backup with the finalizer and what the old controller has written", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
-			f.network("web", begun, func(n *samplecrdv1.Network) { n.CreationTimestamp = metav1.Unix(1001, 0) })
+			f.network("web", begun, func(n *samplecrdv1.Network) { n.CreationTimestamp = metav1.Unix(1061, 0) })
 			return ""
 		}, []call{moved}},
 		{"the controller here has written a Network, and has not begun", func(f *fixture) string {
@@ -535,6 +535,11 @@ default/web: error: take over: the controller of this cluster has created networ
 			f.network("web", begun, func(n *samplecrdv1.Network) { n.Finalizers = nil })
 			return ""
 		}, []call{moved}},
+		{"the cluster gets another ID, and the status was removed", func(f *fixture) string {
+			f.old("WEB", "default/web", newWeb)
+			f.network("web", begun)
+			return ""
+		}, []call{{sure, 0, strings.NewReplacer("OLD-WEB", "NEW-WEB", "the name", "its UID").Replace(moved.want)}}},
 		{"an interrupted move, before anything was moved", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
 			f.network("web", begun, locked)
@@ -784,7 +789,7 @@ default/web: error: pause it: Operation cannot be fulfilled on networks.samplecr
 			f.meddle("patch", 1, 1, func() { f.network("web", locked, annotated(samplecrdv1.AnnotationMovingFrom, "third/"+string(oldDB))) })
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: pause it: its annotation samplecrd.k8s.io/moving-from is of another move by now
+default/web: error: its annotation samplecrd.k8s.io/moving-from is of another move by now
 1 Network: 1 with an error`}}},
 		{"somebody else creates the Network again", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
@@ -800,7 +805,7 @@ default/web: error: pause it: it was deleted and created again meanwhile
 			f.meddle("patch", 1, 1, func() { f.network("web", beingDeleted) })
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: pause it: it is being deleted, and would delete what it takes over: create it again
+default/web: error: it is being deleted, and would delete what it takes over: create it again
 1 Network: 1 with an error`}}},
 		{"somebody else removes the annotation", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)

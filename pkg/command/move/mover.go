@@ -160,7 +160,7 @@ func (m *mover) move(ctx context.Context, p pair) error {
 	}
 	network, err := m.lock(ctx, p)
 	if err != nil {
-		return fmt.Errorf("pause it: %w", err)
+		return err
 	}
 	if err := m.moveLocked(ctx, p, network); err != nil {
 		return fmt.Errorf("not finished, run this again: %w", err)
@@ -200,13 +200,13 @@ func (m *mover) round(ctx context.Context, p pair, network *samplecrdv1.Network,
 	return nil
 }
 
-// lock pauses the new Network. A controller that works here creates nothing any more: it has not given the Network its finalizer, and
-// that write fails now, or checkNewSide has shown that it does nothing.
+// lock pauses the new Network. Then a controller that works here creates nothing any more: if it has not given the Network its finalizer
+// yet, that write fails now, and otherwise checkNewSide has shown that no request is under way.
 func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		network, err = m.get(ctx, p.Network)
 		if err != nil {
-			return err
+			return fmt.Errorf("pause it: %w", err)
 		}
 		if err := cmp.Or(p.checkDeletion(network), m.checkNewSide(p, network)); err != nil {
 			return err
@@ -217,26 +217,30 @@ func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network,
 		case lock != "" && live.HasFinalizer(network):
 			return nil
 		}
-		network, err = m.live.Lock(ctx, network, p.handover.From.String())
-		return err
+		if network, err = m.live.Lock(ctx, network, p.handover.From.String()); err != nil {
+			return fmt.Errorf("pause it: %w", err)
+		}
+		return nil
 	})
 	return network, err
 }
 
-// checkNewSide returns an error if the controller of this cluster may be about to create a network. It does that after it has added the
-// finalizer or read the Network, perhaps minutes later, and a lock in between does not stop it. That it has handled a pause shows that it
-// has ended. It creates nothing if the status has the ID of the network that is moved, nor for an import.
+// checkNewSide returns an error if the controller of this cluster may be about to create a network. The controller creates a network some
+// time after it has added the finalizer, and a lock in between does not stop that. If the status shows that the controller has handled a
+// pause, no such request is under way. It creates nothing for an import, nor if the status has the ID of the network that is moved.
 //
-// A finalizer from a backup is no sign of a controller. One that works here, although it must not, is not noticed before it has
-// written the Network.
+// A finalizer from a backup is no sign of a controller. A controller that works here, although it must not, is not noticed before it has
+// written the Network. Nor is one with the new ID of this cluster: the Network is the one that the controller with the old ID has written.
 func (m *mover) checkNewSide(p pair, network *samplecrdv1.Network) error {
 	isLocked := network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
-	findsOther := hasNetwork(m.inventories[p.cloud].owners[p.handover.From], network.Status.NetworkID)
-	createsNothing := !live.HasFinalizer(network) || findsOther || network.Spec.Import != nil
-	if isLocked || createsNothing || !live.IsWrittenHere(network) || hasHandledPause(network) {
+	isSame := p.handover.From.UID == network.UID
+	hasBegun := live.HasFinalizer(network) && live.IsWrittenHere(network)
+	createsNothing := network.Spec.Import != nil || hasNetwork(m.inventories[p.cloud].owners[p.handover.From], network.Status.NetworkID)
+	if isLocked || isSame || !hasBegun || createsNothing || hasHandledPause(network) {
 		return nil
 	}
-	return errors.New("the controller of this cluster has begun with it, and may be creating a network: pause it with both annotations that -h names, and run this again in a few seconds, or, if no controller works here, remove its finalizer " + samplecrdv1.Finalizer)
+	return errors.New("the controller of this cluster may be creating a network for it: pause it with the annotations " + samplecrdv1.AnnotationPaused + "=true and " +
+		samplecrdv1.AnnotationReconcileRequestedAt + "=" + requestPrefix + "1, and run this again in a few seconds; only if no controller works here, remove its finalizer " + samplecrdv1.Finalizer)
 }
 
 // isPausedForMove reports whether a user has paused the Network for a move, and hasHandledPause whether the controller has seen it.

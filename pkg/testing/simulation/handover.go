@@ -210,7 +210,11 @@ func (w *World) judgeUnlocks(h *handover) {
 	for _, n := range w.all() {
 		isPatched := slices.ContainsFunc(patched, func(key restapi.Key) bool { return key.Namespace == n.Namespace && key.Name == n.Name })
 		from, to := oracle.Owner{Cluster: h.from}, oracle.Owner{Cluster: h.to, UID: string(n.UID)}
-		from.UID = strings.TrimPrefix(n.Annotations[samplecrdv1.AnnotationMovedFrom], h.from+"/")
+		if old, isMoved := strings.CutPrefix(n.Annotations[samplecrdv1.AnnotationMovedFrom], h.from+"/"); isMoved {
+			from.UID = old
+		} else {
+			from.UID = to.UID
+		}
 		if isPatched && !isMoving(n) && !w.cloud.snapshot().IsHandover(from, to, "") {
 			w.judge.violate("%s unlocks %s/%s: %s", h.mover.name, n.Namespace, n.Name, notInModel)
 		}

@@ -330,15 +330,16 @@ func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
 	return &usual
 }
 
-// noteRepeat remembers the network of a request for a new subnet that Neutron handles twice. From a subnet pool, the second subnet has
-// another CIDR.
+// noteRepeat remembers the network of a request for a subnet from a subnet pool that Neutron handles twice: the second subnet has another
+// CIDR.
 func (w *shared) noteRepeat(r *http.Request) {
 	var body struct {
 		Subnet struct {
 			NetworkID string `json:"network_id"`
+			PoolID    string `json:"subnetpool_id"`
 		}
 	}
-	if json.NewDecoder(r.Body).Decode(&body) == nil {
+	if json.NewDecoder(r.Body).Decode(&body) == nil && body.Subnet.PoolID != "" {
 		w.repeats[body.Subnet.NetworkID]++
 	}
 }

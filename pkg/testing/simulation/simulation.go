@@ -205,10 +205,13 @@ func (w *World) live(plan []Act) {
 	for _, act := range plan {
 		w.pass(w.began.Add(act.At))
 		c := w.clusters()[act.Cluster]
-		w.log("%s: %s, cluster %d", act.Name, c.slots[act.Slot].name, act.Cluster)
-		if s := c.slots[act.Slot]; !s.isMoving {
-			kinds[act.Name].do(c, s, seeded(act.Seed, act.Name, 0))
+		s := c.slots[act.Slot]
+		if s.isMoving {
+			w.log("%s is left out, because %s moves", act.Name, s.name)
+			continue
 		}
+		w.log("%s: %s, cluster %d", act.Name, s.name, act.Cluster)
+		kinds[act.Name].do(c, s, seeded(act.Seed, act.Name, 0))
 	}
 	w.pass(w.began.Add(trouble))
 	for _, c := range w.clusters() {
