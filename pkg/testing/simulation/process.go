@@ -315,7 +315,7 @@ func (w *shared) faultInNeutron(r *http.Request) *embedded.Fault {
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
 	case time.Now().Before(w.lackingUntil) && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+w.lacking):
 		return &embedded.Fault{Status: http.StatusServiceUnavailable, Message: "no backend"}
-	case isWrite && strings.HasSuffix(r.URL.Path, "/subnets") && dice.IntN(10) == 0:
+	case isWrite && strings.HasSuffix(r.URL.Path, "/subnets") && dice.IntN(100) < w.subnetsTwice:
 		usual.Twice, usual.Drop = true, dice.IntN(2) == 0
 		w.noteRepeat(r)
 		w.log("%s: a subnet is created twice", p.name)

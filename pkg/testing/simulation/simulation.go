@@ -43,8 +43,9 @@ const (
 
 	// resync is how often all of Neutron is listed.
 	resync = 10 * time.Minute
-	// patience is how long both sides may take to agree after the last trouble.
-	patience = 30 * time.Minute
+	// patience is how long both sides may take to agree after the last trouble: what one list shows is changed after another one, and
+	// who only observes the network sees that in a third.
+	patience = 45 * time.Minute
 	quiet    = 2 * time.Hour
 )
 
@@ -114,6 +115,7 @@ type shared struct {
 	kubernetesAway   time.Time
 	neutronFaults    int // percent
 	kubernetesFaults int // percent
+	subnetsTwice     int // percent of the requests for subnets, which Neutron handles twice
 	slowness         int
 	lateness         time.Duration // of watches
 	killAtWrite      int
@@ -125,7 +127,7 @@ type shared struct {
 // Run runs a simulation in a bubble of synctest, and returns what is wrong, what happened, and how many handovers ended.
 func Run(seed uint64, plan []Act, program Program) (violations, journal []string, handovers Handovers) {
 	ctx, cancel := context.WithCancel(context.Background())
-	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{}, repeats: map[string]int{},
+	common := &shared{ctx: ctx, program: program, began: time.Now(), seed: seed, processes: map[string]*process{}, removed: map[string]bool{}, repeats: map[string]int{}, subnetsTwice: 10,
 		ids: []string{Cluster, neighbour}, externals: map[string]string{}, gates: map[string]string{}, pools: map[string]string{}, rolled: map[string]int{}}
 	common.cloud = newCloud(common)
 	w := newWorld(common, 1, Cluster)

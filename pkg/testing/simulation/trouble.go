@@ -171,7 +171,7 @@ func (w *World) heal() {
 	w.later = nil
 	w.set(func() {
 		w.neutronAway, w.lackingUntil, w.kubernetesAway, w.lateness = time.Time{}, time.Time{}, time.Time{}, 0
-		w.neutronFaults, w.kubernetesFaults, w.slowness, w.killAtWrite = 0, 0, 0, 0
+		w.neutronFaults, w.kubernetesFaults, w.subnetsTwice, w.slowness, w.killAtWrite = 0, 0, 0, 0, 0
 		for _, p := range w.processes {
 			p.suspended = time.Time{}
 		}
