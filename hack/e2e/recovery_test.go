@@ -40,6 +40,8 @@ const (
 	pooled   = team + "pooled}\nspec:\n  subnetPool: {name: team-pool, prefixLength: 24}\n"
 	theirs   = team + "theirs}\nspec:\n  cidr: 10.5.0.0/24\n  cloudCredentialsRef: {secretName: theirs, cloudName: " + realneutron.OtherCloud + "}\n"
 	imported = team + "legacy}\nspec:\n  cidr: 10.7.0.0/24\n  dnsNameservers: [192.0.2.53]\n  import: {networkID: %s}\n"
+	// notPaused is the Network lab in the new cluster, whose administrator has forgotten the pause. Its controller cannot create it yet.
+	notPaused = team + "lab}\nspec: {cidr: 10.2.0.0/24, router: {externalNetwork: {name: nowhere}}}\n"
 	// deployed is that of the Deployment web, as an administrator writes it.
 	deployed = team + "web, labels: {samplecrd.k8s.io/deployment: web}}\nspec: {cidr: 10.9.0.0/24}\n"
 )
@@ -289,9 +291,9 @@ const (
 )
 
 // waitHandled waits until the controller has handled what the Networks' annotations request. A status that is older says nothing.
-func (w *world) waitHandled() {
+func (w *world) waitHandled(names ...string) {
 	w.Helper()
-	for _, name := range theirNames {
+	for _, name := range names {
 		w.eventually(func() error {
 			n := w.get(name)
 			if requested := n.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]; requested == "" || n.Status.LastHandledReconcileAt != requested {
@@ -304,13 +306,18 @@ func (w *world) waitHandled() {
 
 func (m *migration) bothAreThere(oldController *stack.Controller) (newController *stack.Controller) {
 	newController = m.new.start(retryQuickly)
+	m.new.applyText(notPaused)
+	m.new.waitNotReady("lab", samplecrdv1.ReasonReferenceNotFound)
 	m.does("new", 0, "kubectl annotate --local -f networks.yaml")
 	for name, reason := range map[string]string{"office": samplecrdv1.ReasonPaused, "lab": samplecrdv1.ReasonPaused, "pooled": samplecrdv1.ReasonPaused, "theirs": samplecrdv1.ReasonPaused, "legacy": samplecrdv1.ReasonImportRefused} {
 		m.new.waitNotReady(name, reason)
 	}
 	m.contains(m.does("new", 1, pipes), "team/office: error: a controller of cluster "+m.oldID+" may work on it: ")
 	m.does("new", 0, "kubectl --context old -n team annotate")
-	m.old.waitHandled()
+	m.old.waitHandled(theirNames...)
+	m.contains(m.does("new", 1, pipes), "team/lab: error: the controller of this cluster may be creating a network for it: ")
+	m.new.kubectl("annotate", "network", "lab", samplecrdv1.AnnotationPaused+"=true", samplecrdv1.AnnotationReconcileRequestedAt+"=move-1")
+	m.new.waitHandled("lab")
 	m.does("new", 0, pipes)
 	m.moved = m.inNeutron()
 	m.does("new", 0, "kubectl --context new -n team annotate")
@@ -328,7 +335,7 @@ func (m *migration) anotherID(controller *stack.Controller) *stack.Controller {
 	m.does("new", 0, "samplecrd-controller move -from-cluster-id OLD-ID -cluster-id NEW-ID")
 	m.moved = m.inNeutron()
 	controller = m.new.start("-cluster-id="+newID, retryQuickly)
-	m.new.waitHandled()
+	m.new.waitHandled(theirNames...)
 	return controller
 }
 
@@ -375,7 +382,7 @@ func (m *migration) oldIsGone(oldController *stack.Controller) {
 	m.does("new", 0, shows)
 	m.contains(m.does("new", 2, "samplecrd-controller plan -A"), "team/office: nothing to do", "team/pooled: nothing to do", "team/theirs: nothing to do", "team/legacy: 1 change\n  1. network ")
 	m.new.start(retryQuickly)
-	m.new.waitHandled()
+	m.new.waitHandled(theirNames...)
 	m.new.waitForEvent("lab", samplecrdv1.EventAdopted, "")
 	m.new.waitForEvent("legacy", samplecrdv1.EventImported, "")
 	web := m.new.deploy("web", "10.9.0.0/24", "")
