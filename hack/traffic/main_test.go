@@ -153,7 +153,7 @@ func (s *site) startController() error {
 		return err
 	}
 	s.controller, err = stack.StartController(s.binary(), s.neutron.Env(), log, "-v=4", "-kubeconfig="+s.controlPlane.Kubeconfig(),
-		"-retry-base-delay=100ms", "-retry-max-delay=2s", "-resync=5s")
+		"-retry-base-delay=100ms", "-retry-max-delay=2s", "-resync=5s", neutronTimeout)
 	return err
 }
 

@@ -25,8 +25,11 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-// patience bounds each wait. It is long because the computer may be busy.
-const patience = 4 * time.Minute
+// patience bounds each wait. It is long because on a busy computer Neutron needs minutes for one request.
+const patience = 15 * time.Minute
+
+// neutronTimeout lets the controller and plan wait for such a request. To send it again makes Neutron slower still.
+const neutronTimeout = "-neutron-timeout=5m"
 
 // world is what each test has for itself: a namespace, its Networks, and machines on them.
 type world struct {

@@ -40,7 +40,7 @@ const (
 )
 
 // patience bounds each wait. It is long because the computer may be busy.
-const patience = 4 * time.Minute
+const patience = 15 * time.Minute
 
 // dhcpTries is how often a machine asks for a lease, once in a second.
 const dhcpTries = 60
