@@ -17,8 +17,9 @@
 #                Argo CD, Flux and Helm show; exported manifests, and the oldest Kubernetes
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
 #   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
-#   traffic      what machines on the networks notice, with the agents of the real Neutron; needs Linux and root
-#   walkthrough  hack/local-up.sh -once, with the embedded and the real Neutron
+#   traffic      what machines on the networks notice, with the agents of the real Neutron, also in
+#                hack/local-up.sh -once -neutron=real -traffic; needs Linux and root
+#   walkthrough  hack/local-up.sh -once, with the embedded Neutron
 # The suites from e2e on need the control plane. It is built first if it is not up to date,
 # which takes minutes. The real Neutron, Prometheus and containerd come from Debian 12's
 # packages. If they are not available, the tests that need them are skipped; with CI=true in
@@ -92,18 +93,16 @@ monitoring() { control_plane && hack_tests ./monitoring/...; }
 
 node() { control_plane && hack_tests ./node; }
 
-traffic() { control_plane && hack_tests ./traffic ./neutron/...; }
+traffic() { control_plane && hack_tests ./traffic ./neutron/... && if_available hack/local-up.sh -once -neutron=real -traffic; }
 
-walkthrough() { control_plane && hack/local-up.sh -once && on_real_neutron hack/local-up.sh -once -neutron=real; }
+walkthrough() { control_plane && hack/local-up.sh -once; }
 
-# on_real_neutron runs a command, or skips it if the real Neutron is not available.
-on_real_neutron() {
-  hack/neutron/fetch.sh
-  case $? in
-    0) "$@" ;;
-    3) [ "${CI:-}" != true ] && echo "--- SKIP: $*: the real Neutron is not available here" ;;
-    *) return 1 ;;
-  esac
+# if_available runs a command. Its exit code 3 means that the real Neutron is not available.
+if_available() {
+  "$@"
+  local code=$?
+  [ $code = 3 ] || return $code
+  [ "${CI:-}" != true ] && echo "--- SKIP: $*: the real Neutron is not available here"
 }
 
 # control_plane prints the progress of the build to the terminal, not to the log.
@@ -132,8 +131,8 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=250 ;;
-    walkthrough) seconds=105 ;;
+    traffic) seconds=330 ;;
+    walkthrough) seconds=40 ;;
     *) seconds=14400 ;;
   esac
   if [ "$seconds" -lt 120 ]; then echo "$seconds s"; else echo "$(((seconds + 30) / 60)) min"; fi
