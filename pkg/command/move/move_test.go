@@ -652,6 +652,13 @@ default/web: moved from OLD-WEB, found by an earlier move
   1. mark of subnet WEB-SUBNET replaced
   2. annotation samplecrd.k8s.io/moving-from removed
 1 Network: 1 moved`}}},
+		{"a Network that is being deleted after it was moved", func(f *fixture) string {
+			f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
+			f.network("web", annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldWeb)), beingDeleted)
+			return ""
+		}, []call{{sure, 0, `
+default/web: nothing to move: it has everything of OLD-WEB
+1 Network: 1 with nothing to move`}}},
 		{"a dump with a network that is not in this cloud", func(f *fixture) string {
 			f.old("STORE", "default/store", oldDB)
 			f.network("web")

@@ -102,7 +102,6 @@ func (m *mover) pair(ctx context.Context, t Target) (p pair) {
 		p.handover.Import = t.Network.Spec.Import.NetworkID
 	}
 	p.hasPart = i.owners[p.handover.To] != nil
-	p.err = p.checkDeletion(t.Network)
 	return p
 }
 

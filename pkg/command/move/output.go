@@ -100,7 +100,10 @@ func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error)
 	if p.Network.Annotations[samplecrdv1.AnnotationMovingFrom] != "" {
 		lines = append(lines, "annotation "+samplecrdv1.AnnotationMovingFrom+" removed")
 	}
-	return lines, nil
+	if len(lines) == 0 {
+		return nil, nil // it may be deleted with what it has
+	}
+	return lines, p.checkDeletion(p.Network)
 }
 
 // claim is what a Network takes over: all that an owner has in one place. It can have networks in several.
