@@ -332,8 +332,13 @@ func (s *scene) try(c change) tableRow {
 	}
 	s.waitForRouters(s.oldRouter, s.routerID())
 	isCut := s.spec.Router == nil || c.beyond != ""
-	if s.oldRouter != "" && !isCut {
-		s.eventually(func() error { return reached(beyond)(s) })
+	if s.oldRouter != "" {
+		s.eventually(func() error {
+			if err := reached(beyond)(s); (err != nil) != isCut {
+				return fmt.Errorf("%s is cut off: %t, want %t: %v", beyond, err != nil, isCut, err)
+			}
+			return nil
+		})
 	}
 	for cell, probe := range probes {
 		result, err := probe.Stop()
