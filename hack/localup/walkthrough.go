@@ -21,10 +21,10 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/internal/stack"
 )
 
-// patience bounds each wait of the walkthrough. On a busy machine the real Neutron needs 20 seconds for a request.
+// patience bounds each wait of the walkthrough. On a busy machine the real Neutron needs a minute or more for a request.
 const (
-	patience = 3 * time.Minute
-	timeout  = "--timeout=3m"
+	patience = 10 * time.Minute
+	timeout  = "--timeout=10m"
 )
 
 // resync is how often the controller of the walkthrough lists what Neutron has.
