@@ -40,8 +40,8 @@ const (
 	pooled   = team + "pooled}\nspec:\n  subnetPool: {name: team-pool, prefixLength: 24}\n"
 	theirs   = team + "theirs}\nspec:\n  cidr: 10.5.0.0/24\n  cloudCredentialsRef: {secretName: theirs, cloudName: " + realneutron.OtherCloud + "}\n"
 	imported = team + "legacy}\nspec:\n  cidr: 10.7.0.0/24\n  dnsNameservers: [192.0.2.53]\n  import: {networkID: %s}\n"
-	// notPaused is the Network lab in the new cluster, whose administrator has forgotten the pause. Its controller cannot create it yet.
-	notPaused = team + "lab}\nspec: {cidr: 10.2.0.0/24, router: {externalNetwork: {name: nowhere}}}\n"
+	// notPaused is the Network lab in the new cluster, whose administrator has forgotten the pause. Neutron refuses its network.
+	notPaused = team + "lab}\nspec: {cidr: 10.2.0.0/24, mtu: 60000}\n"
 	// deployed is that of the Deployment web, as an administrator writes it.
 	deployed = team + "web, labels: {samplecrd.k8s.io/deployment: web}}\nspec: {cidr: 10.9.0.0/24}\n"
 )
@@ -307,7 +307,7 @@ func (w *world) waitHandled(names ...string) {
 func (m *migration) bothAreThere(oldController *stack.Controller) (newController *stack.Controller) {
 	newController = m.new.start(retryQuickly)
 	m.new.applyText(notPaused)
-	m.new.waitNotReady("lab", samplecrdv1.ReasonReferenceNotFound)
+	m.new.waitNotReady("lab", samplecrdv1.ReasonInvalidSpec)
 	m.does("new", 0, "kubectl annotate --local -f networks.yaml")
 	for name, reason := range map[string]string{"office": samplecrdv1.ReasonPaused, "lab": samplecrdv1.ReasonPaused, "pooled": samplecrdv1.ReasonPaused, "theirs": samplecrdv1.ReasonPaused, "legacy": samplecrdv1.ReasonImportRefused} {
 		m.new.waitNotReady(name, reason)
