@@ -550,6 +550,17 @@ func TestSyncHandler(t *testing.T) {
 			resolve:     edit(world.Resumed), wantResolved: []string{"default/net-a 10.0.0.0/24 10.0.0.9"},
 		},
 		{
+			name: "being deleted, and Neutron has nothing yet of what move gives it: the finalizer stays",
+			network: world.NewNetwork("10.0.0.0/24", "", world.WithFinalizer, world.BeingDeleted, func(n *samplecrdv1.Network) {
+				n.Annotations = map[string]string{samplecrdv1.AnnotationMovingFrom: "cluster/uid"}
+			}),
+			wantErr:      string(neutron.Paused),
+			wantRequests: []string{"GET networks", "patch networks/status"},
+			wantEvents:   []string{samplecrdv1.ReasonPaused}, wantReady: []string{samplecrdv1.ReasonPaused},
+			wantMessage: "the move from cluster/uid is not finished: run samplecrd-controller move again: the deletion waits",
+			check:       keepsFinalizer, resolve: edit(world.Resumed), wantResolved: []string{},
+		},
+		{
 			// Without the finalizer, a deletion would leave an orphan.
 			name:         "paused, and a user removed the finalizer: it is added again",
 			given:        edit(world.Paused, func(n *samplecrdv1.Network) { n.Finalizers = nil }),

@@ -312,6 +312,9 @@ func (c *Cloud) Remove(ctx context.Context, identity Identity, observed *Observe
 	if !observed.IsEmpty() {
 		return nil, &Error{Op: "delete network", Reason: Unavailable, Message: "Neutron's answers do not show that the network is gone: " + observed.ID}
 	}
+	if identity.MovingFrom != "" { // a request of the subcommand move can still be under way
+		return nil, c.approve(identity, guard, deletionWaits, blockers{})
+	}
 	c.routing.forget(identity.Owner.UID)
 	return kept, nil
 }
