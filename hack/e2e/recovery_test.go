@@ -401,7 +401,7 @@ func (m *migration) startsTooEarly() {
 	m.new.waitNotReady("legacy", samplecrdv1.ReasonImportRefused)
 	var created []string
 	for _, name := range []string{"lab", "pooled", "theirs"} {
-		created = append(created, "has created network "+m.new.waitReady(name).Status.NetworkID+" for it already")
+		created = append(created, "it has network "+m.new.waitReady(name).Status.NetworkID+" already")
 	}
 	m.contains(m.does("new", 1, shows), created...)
 	m.does("new", 0, "kubectl -n team delete networks.samplecrd.k8s.io NAME", "NAME", "lab pooled theirs")

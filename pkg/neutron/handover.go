@@ -93,8 +93,9 @@ func cannotTakeOver(format string, args ...any) error {
 
 // check returns an error if the handover cannot be made: nothing is changed then.
 func (h Handover) check(observed *Observed) error {
-	isLeft := slices.ContainsFunc(observed.Networks(), func(n *Network) bool { return !h.To.marks(n.Description) })
-	for _, n := range observed.Networks() {
+	networks := observed.Networks()
+	left := slices.IndexFunc(networks, func(n *Network) bool { return !h.To.marks(n.Description) })
+	for _, n := range networks {
 		_, isMarked := OwnerOf(n.Description)
 		switch {
 		case n.IsForeign:
@@ -103,9 +104,9 @@ func (h Handover) check(observed *Observed) error {
 			return cannotTakeOver("network %s was imported: create this Network with spec.import", n.ID)
 		case h.Import == "" && !isMarked:
 			return cannotTakeOver("network %s has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description %q %s", n.ID, h.From.Mark(), n.ID)
-		case len(observed.Duplicates) > 0 && h.To.marks(n.Description) && isLeft:
-			return cannotTakeOver("the controller of this cluster has created network %s for it already: if nothing uses that one, delete this Network, so that the controller deletes that network, and create it again, paused", n.ID)
-		case len(observed.Duplicates) > 0 && n.ID != observed.ID:
+		case len(networks) > 1 && h.To.marks(n.Description) && left >= 0: // which one is in use, only their ports show
+			return cannotTakeOver("it has network %[1]s already, and the old owner has network %[2]s: if nothing uses %[1]s, delete this Network, so that the controller deletes %[1]s, and create it again, paused; if nothing uses %[2]s, delete %[2]s in Neutron", n.ID, networks[left].ID)
+		case len(networks) > 1 && n.ID != observed.ID:
 			return cannotTakeOver("networks %s and %s have the same mark: delete the one that is not in use", observed.ID, n.ID)
 		}
 	}

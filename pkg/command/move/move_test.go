@@ -500,7 +500,15 @@ default/db: error: default/web (by the name) and default/db (by metadata.uid in 
 			f.network("web")
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: take over: the controller of this cluster has created network SECOND for it already: if nothing uses that one, delete this Network, so that the controller deletes that network, and create it again, paused
+default/web: error: take over: it has network SECOND already, and the old owner has network WEB: if nothing uses SECOND, delete this Network, so that the controller deletes SECOND, and create it again, paused; if nothing uses WEB, delete WEB in Neutron
+1 Network: 1 with an error`}}},
+		{"the old controller has created another network since the move", func(f *fixture) string {
+			f.inNeutron("MOVED", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
+			f.old("AGAIN", "default/web", oldWeb)
+			f.network("web", annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldWeb)))
+			return ""
+		}, []call{{sure, 1, `
+default/web: error: take over: it has network MOVED already, and the old owner has network AGAIN: if nothing uses MOVED, delete this Network, so that the controller deletes MOVED, and create it again, paused; if nothing uses AGAIN, delete AGAIN in Neutron
 1 Network: 1 with an error`}}},
 		{"the controller here has begun", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
@@ -626,7 +634,7 @@ default/web: error: take over: Network OLD-WEB of the old cluster also has netwo
 			f.network("web", beingDeleted)
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: it is being deleted, and would delete what it takes over: create it again
+default/web: error: it is being deleted, and would delete what it takes over: if no controller works here, remove its finalizer samplecrd.k8s.io/neutron; then create it again
 1 Network: 1 with an error`}}},
 		{"a Network that is being deleted, and has a router already", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
@@ -641,7 +649,7 @@ default/web: error: it is being deleted, and would delete what it takes over: cr
 			f.network("web", locked, beingDeleted)
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: it is being deleted, and would delete what it takes over: remove its annotation samplecrd.k8s.io/moving-from, for which the deletion waits, and create it again
+default/web: error: it is being deleted, and would delete what it takes over: remove its annotation samplecrd.k8s.io/moving-from, for which the deletion waits; if no controller works here, remove its finalizer samplecrd.k8s.io/neutron; then create it again
 1 Network: 1 with an error`}}},
 		{"a Network that was deleted when its move was interrupted, and a part was moved", func(f *fixture) string {
 			f.must(networks.Update(f.Context(), f.others, f.old("WEB", "default/web", oldWeb), networks.UpdateOpts{Description: new(neutron.Owner{Cluster: newCluster, UID: newWeb}.Mark())}).Err)
@@ -812,7 +820,7 @@ default/web: error: pause it: it was deleted and created again meanwhile
 			f.meddle("patch", 1, 1, func() { f.network("web", beingDeleted) })
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: it is being deleted, and would delete what it takes over: create it again
+default/web: error: it is being deleted, and would delete what it takes over: if no controller works here, remove its finalizer samplecrd.k8s.io/neutron; then create it again
 1 Network: 1 with an error`}}},
 		{"somebody else removes the annotation", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)

@@ -112,11 +112,14 @@ func (p pair) checkDeletion(network *samplecrdv1.Network) error {
 	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || isLocked && p.hasPart {
 		return nil
 	}
-	const refusal = "it is being deleted, and would delete what it takes over: "
-	if isLocked {
-		return errors.New(refusal + "remove its annotation " + samplecrdv1.AnnotationMovingFrom + ", for which the deletion waits, and create it again")
+	advice := "create it again"
+	if !p.hasPart {
+		advice = "if no controller works here, remove its finalizer " + samplecrdv1.Finalizer + "; then " + advice
 	}
-	return errors.New(refusal + "create it again")
+	if isLocked {
+		advice = "remove its annotation " + samplecrdv1.AnnotationMovingFrom + ", for which the deletion waits; " + advice
+	}
+	return errors.New("it is being deleted, and would delete what it takes over: " + advice)
 }
 
 // inventory lists what the cloud has, once. If that fails, it fails for all Networks of the cloud: a cloud that does not answer takes
