@@ -131,8 +131,8 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=330 ;;
-    walkthrough) seconds=40 ;;
+    traffic) seconds=665 ;;
+    walkthrough) seconds=49 ;;
     *) seconds=14400 ;;
   esac
   if [ "$seconds" -lt 120 ]; then echo "$seconds s"; else echo "$(((seconds + 30) / 60)) min"; fi
