@@ -54,7 +54,7 @@ func (h Handover) Moves(observed *Observed) (moves []Move) {
 	if h.From.marks(observed.Description) {
 		moves = append(moves, Move{MoveNetwork, observed.ID})
 	}
-	oldTags := observed.importTagsOf(h.From)
+	oldTags := h.oldTags(&observed.Network)
 	if h.Import != "" && len(oldTags) > 0 && !observed.namesCluster(h.To) {
 		moves = append(moves, Move{AddTag, observed.ID})
 	}
@@ -72,6 +72,18 @@ func (h Handover) Moves(observed *Observed) (moves []Move) {
 		moves = append(moves, Move{RemoveTag, observed.ID})
 	}
 	return moves
+}
+
+// oldTags returns the tags of the network that mark the import of From. If both owners have one UID, the new tag does not make a tag of an
+// older version that of somebody else.
+func (h Handover) oldTags(n *Network) []string {
+	withoutNew := Network{Tags: n.Tags.without(h.To.ImportTag())}
+	return withoutNew.importTagsOf(h.From)
+}
+
+// HasNetwork reports whether the network is that of the new owner already, so that a deletion of the new Network may delete it.
+func (h Handover) HasNetwork(observed *Observed) bool {
+	return h.To.marks(observed.Description) || h.Import != "" && observed.namesCluster(h.To)
 }
 
 // Listed is ObserveHandover for a network that is not imported, by what ListOwners has returned. It makes no request.
@@ -103,7 +115,7 @@ func (h Handover) check(observed *Observed) error {
 		case h.Import == "" && len(n.importTagsOf(h.From)) > 0:
 			return cannotTakeOver("network %s was imported: create this Network with spec.import", n.ID)
 		case h.Import == "" && !isMarked:
-			return cannotTakeOver("network %s has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description %q %s", n.ID, h.From.Mark(), n.ID)
+			return cannotTakeOver("network %s has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description %q %s", n.ID, h.lostMark(n), n.ID)
 		case len(networks) > 1 && h.To.marks(n.Description) && left >= 0: // which one is in use, only their ports show
 			return cannotTakeOver("it has network %[1]s already, and the old owner has network %[2]s: if nothing uses %[1]s, delete this Network, so that the controller deletes %[1]s, and create it again, paused; if nothing uses %[2]s, delete %[2]s in Neutron", n.ID, networks[left].ID)
 		case len(networks) > 1 && n.ID != observed.ID:
@@ -116,11 +128,19 @@ func (h Handover) check(observed *Observed) error {
 	if owner, isMarked := OwnerOf(observed.Description); isMarked {
 		return cannotTakeOver("network %s was created for Network %s of cluster %s, and cannot be imported: create this Network without spec.import", h.Import, owner.UID, owner.Cluster)
 	}
-	ours := append(observed.importTagsOf(h.From), observed.importTagsOf(h.To)...)
+	ours := append(h.oldTags(&observed.Network), observed.importTagsOf(h.To)...)
 	for _, tag := range observed.Tags.importTags() {
 		if !slices.Contains(ours, tag) {
 			return cannotTakeOver("a third Network imports network %s too: if that one is gone, run openstack network unset --tag %s %s", h.Import, tag, h.Import)
 		}
 	}
 	return nil
+}
+
+// lostMark returns the mark of a network that has lost it. Its subnets are moved after it.
+func (h Handover) lostMark(n *Network) string {
+	if slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return h.From.marks(s.Description) }) {
+		return h.From.Mark()
+	}
+	return h.To.Mark()
 }

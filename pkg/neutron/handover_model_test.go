@@ -356,6 +356,12 @@ func (m *model) users(s modelState, add func(string, func(*modelState))) {
 	}
 }
 
+// isRefused reports whether move refuses the new Network. One that is being deleted would delete what it gets.
+func (s modelState) isRefused() bool {
+	new := s.sides[1].network
+	return !new.exists || new.isDeleting && (!new.isLocked || s.sky.network == ofOld)
+}
+
 // mover adds what move can do: pkg/command/move/mover.go.
 func (m *model) mover(s modelState, add func(string, func(*modelState))) {
 	old, new := s.sides[0], s.sides[1]
@@ -375,8 +381,7 @@ func (m *model) mover(s modelState, add func(string, func(*modelState))) {
 	switch s.phase {
 	case moveIdle:
 		mayCreate := new.isUp && new.network.hasFinalizer && !new.network.isLocked && (!new.network.isPaused || !new.cached.isPaused || new.request.step != "")
-		isRefused := !new.network.exists || new.network.isDeleting && !new.network.isLocked || mayCreate && m.rules.newIsConfirmed
-		if isRefused || !isConfirmed || len(m.moves(s.sky)) == 0 && !new.network.isLocked || s.sky.hasSecond {
+		if s.isRefused() || mayCreate && m.rules.newIsConfirmed || !isConfirmed || len(m.moves(s.sky)) == 0 && !new.network.isLocked || s.sky.hasSecond {
 			return
 		}
 		add("move locks", func(n *modelState) {
@@ -387,8 +392,8 @@ func (m *model) mover(s modelState, add func(string, func(*modelState))) {
 		moves := m.moves(s.sky)
 		isLocked := new.network.exists && (new.network.isLocked || !m.rules.newIsLocked)
 		switch {
-		case !isLocked:
-			add("move finds no lock", func(n *modelState) { n.phase = moveIdle })
+		case s.isRefused() || !isLocked:
+			add("move finds no lock, or a deletion", func(n *modelState) { n.phase = moveIdle })
 		case len(moves) == 0, !m.rules.unlocksLast && s.sky.network == ofNew:
 			m.take(s.sky, "unlock")
 			add("move unlocks", func(n *modelState) {
@@ -488,7 +493,7 @@ func (m *model) explore(begin modelState) (states int) {
 		s := queue[0]
 		queue = queue[1:]
 		m.check(s)
-		if new := s.sides[1].network; new.exists && (!new.isDeleting || new.isLocked) && !s.sky.hasSecond && !m.ends(s) {
+		if !s.isRefused() && !s.sky.hasSecond && !m.ends(s) {
 			m.problem(s, endless, "")
 		}
 		for _, t := range m.next(s) {
@@ -651,6 +656,13 @@ func TestTheTagsOfAHandover(t *testing.T) {
 		noError(t, h.check(o))
 	}
 	equal(t, oracle.HandoverOfImport, steps)
+	// The cluster gets another ID: the UID is the same, and the tag of an older version does not say which cluster it is of.
+	h = Handover{From: Owner{string(otherUID), owner.UID}, To: owners[0], Import: "n"}
+	o := &Observed{Network: Network{ID: "n", Tags: NewTags("theirs", Importer{UID: owner.UID}.tag())}}
+	equal(t, []Move{{AddTag, "n"}, {RemoveTag, "n"}}, h.Moves(o))
+	o.Tags = NewTags(append(o.Tags.All(), h.To.ImportTag())...)
+	equal(t, []Move{{RemoveTag, "n"}}, h.Moves(o))
+	noError(t, h.check(o))
 	err := h.check(&Observed{Network: Network{ID: "n", Tags: NewTags(owners[0].ImportTag(), owners[2].ImportTag())}})
 	equal(t, Invalid, ReasonOf(err))
 }

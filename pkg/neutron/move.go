@@ -54,6 +54,9 @@ func unlessWithoutRouters(err error) error {
 func (c *Cloud) networksOfHandover(ctx context.Context, h Handover, ids []string) (networks []*Network, err error) {
 	if h.Import != "" {
 		network, err := c.client.GetNetwork(ctx, h.Import)
+		if ReasonOf(err) == NotFound {
+			return nil, nil // it was deleted in Neutron: nothing is left to move
+		}
 		return []*Network{network}, err
 	}
 	for _, owner := range []Owner{h.From, h.To} {
@@ -96,7 +99,7 @@ func (c *Cloud) Move(ctx context.Context, h Handover, observed *Observed, m Move
 	case AddTag:
 		return c.client.addTag(ctx, m.ID, h.To.ImportTag())
 	case RemoveTag:
-		_, err := c.removeTags(ctx, &observed.Network, observed.importTagsOf(h.From))
+		_, err := c.removeTags(ctx, &observed.Network, h.oldTags(&observed.Network))
 		return err
 	}
 	panic("no request for " + m.String())

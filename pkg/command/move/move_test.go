@@ -660,6 +660,61 @@ default/web: moved from OLD-WEB, found by an earlier move
   1. mark of subnet WEB-SUBNET replaced
   2. annotation samplecrd.k8s.io/moving-from removed
 1 Network: 1 moved`}}},
+		{"a Network that was deleted when its move was interrupted, and has a router of its own", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.must(routers.Create(f.Context(), f.others, routers.CreateOpts{Name: "default/web", Description: neutron.Owner{Cluster: newCluster, UID: newWeb}.Mark()}).Err)
+			f.network("web", locked, beingDeleted)
+			return ""
+		}, []call{{sure, 1, `
+default/web: error: it is being deleted, and would delete what it takes over: remove its annotation samplecrd.k8s.io/moving-from, for which the deletion waits; create it again
+1 Network: 1 with an error`}}},
+		{"a Network that is deleted between the lock and the first change", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web")
+			f.meddle("get", 2, 2, func() { f.network("web", locked, beingDeleted) })
+			return ""
+		}, []call{{sure, 1, `
+default/web: error: not finished, run this again: it is being deleted, and would delete what it takes over: remove its annotation samplecrd.k8s.io/moving-from, for which the deletion waits; if no controller works here, remove its finalizer samplecrd.k8s.io/neutron; then create it again
+1 Network: 1 with an error`}}},
+		{"a Network that is deleted after the first change", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web")
+			f.meddle("get", 3, 3, func() { f.network("web", locked, beingDeleted) })
+			return ""
+		}, []call{moved}},
+		{"a Network that was deleted when its move was interrupted, and Neutron has nothing of it", func(f *fixture) string {
+			f.network("web", locked, beingDeleted)
+			return ""
+		}, []call{{sure, 0, `
+default/web: moved from OLD-WEB, found by an earlier move
+  1. annotation samplecrd.k8s.io/moving-from removed
+1 Network: 1 moved`}}},
+		{"an interrupted move of an import whose network was deleted", func(f *fixture) string {
+			f.network("web", importing("8888"), locked)
+			return ""
+		}, []call{{sure, 0, `
+default/web: moved from OLD-WEB, found by an earlier move
+  1. annotation samplecrd.k8s.io/moving-from removed
+1 Network: 1 moved`}}},
+		{"a network that has lost its mark after it was moved", func(f *fixture) string {
+			id := f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
+			f.must(networks.Update(f.Context(), f.others, id, networks.UpdateOpts{Description: new("")}).Err)
+			f.network("web", annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldWeb)))
+			return ""
+		}, []call{{sure, 1, `
+default/web: error: take over: network WEB has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description "samplecrd.k8s.io/owner=NEW/NEW-WEB" WEB
+1 Network: 1 with an error`}}},
+		{"a manifest that was copied with the annotation of its move", func(f *fixture) string {
+			f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
+			f.inNeutron("DB", "default/db", neutron.Owner{Cluster: newCluster, UID: newDB})
+			for _, name := range []string{"web", "db"} {
+				f.network(name, annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldWeb)))
+			}
+			return ""
+		}, []call{{sure, 0, `
+default/db: nothing to move: it has everything of OLD-WEB
+default/web: nothing to move: it has everything of OLD-WEB
+2 Networks: 2 with nothing to move`}}},
 		{"a Network that is being deleted after it was moved", func(f *fixture) string {
 			f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
 			f.network("web", annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldWeb)), beingDeleted)

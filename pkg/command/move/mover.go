@@ -49,9 +49,9 @@ type pair struct {
 	cloud    *neutron.Cloud
 	handover neutron.Handover // zero if there is none
 	evidence string
-	// hasPart says that the Network has something in Neutron already.
-	hasPart bool
-	err     error
+	// isListed says that the old owner has something in Neutron, and hasPart that the Network has something already.
+	isListed, hasPart bool
+	err               error
 }
 
 // pairs finds the owner of each Network. Of two Networks that claim one owner, none gets it.
@@ -59,7 +59,7 @@ func (m *mover) pairs(ctx context.Context, targets []Target) []pair {
 	pairs, claims := make([]pair, len(targets)), map[neutron.Owner][]*pair{}
 	for i, t := range targets {
 		pairs[i] = m.pair(ctx, t)
-		if from := pairs[i].handover.From; from.UID != "" {
+		if from := pairs[i].handover.From; from.UID != "" && pairs[i].isOpen() {
 			claims[from] = append(claims[from], &pairs[i])
 		}
 	}
@@ -72,6 +72,11 @@ func (m *mover) pairs(ctx context.Context, targets []Target) []pair {
 		}
 	}
 	return pairs
+}
+
+// isOpen reports whether the Network can have something left to take over. A copy of a manifest can have the annotation moved-from.
+func (p pair) isOpen() bool {
+	return p.isListed || p.Network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
 }
 
 // join names the Networks, with how each was found.
@@ -101,15 +106,15 @@ func (m *mover) pair(ctx context.Context, t Target) (p pair) {
 	if t.Network.Spec.Import != nil {
 		p.handover.Import = t.Network.Spec.Import.NetworkID
 	}
-	p.hasPart = i.owners[p.handover.To] != nil
+	p.isListed, p.hasPart = i.owners[p.handover.From] != nil, i.owners[p.handover.To] != nil
 	return p
 }
 
-// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID, or an earlier move was
-// interrupted and it has a part of that already.
-func (p pair) checkDeletion(network *samplecrdv1.Network) error {
+// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID. isBegun says that a move which
+// has begun only has to be finished: the network is the new one's already, or nothing is left.
+func (p pair) checkDeletion(network *samplecrdv1.Network, isBegun bool) error {
 	isLocked := network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
-	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || isLocked && p.hasPart {
+	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || isLocked && isBegun {
 		return nil
 	}
 	advice := "create it again"
@@ -191,8 +196,12 @@ func (m *mover) moveLocked(ctx context.Context, p pair, network *samplecrdv1.Net
 // read before the old one goes.
 func (m *mover) round(ctx context.Context, p pair, network *samplecrdv1.Network, observed *neutron.Observed, moves []neutron.Move) error {
 	quiet := klog.NewContext(ctx, klog.FromContext(ctx).V(1)) // handle prints the changes
-	for _, step := range moves {
-		if _, err := m.locked(ctx, network); err != nil {
+	for i, step := range moves {
+		now, err := m.locked(ctx, network)
+		if err != nil {
+			return err
+		}
+		if err := p.checkDeletion(now, i > 0 || p.handover.HasNetwork(observed)); err != nil {
 			return err
 		}
 		if err := p.cloud.Move(quiet, p.handover, observed, step); err != nil || step.Kind == neutron.AddTag {
@@ -210,7 +219,7 @@ func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network,
 		if err != nil {
 			return fmt.Errorf("pause it: %w", err)
 		}
-		if err := cmp.Or(p.checkDeletion(network), m.checkNewSide(p, network)); err != nil {
+		if err := cmp.Or(p.checkDeletion(network, true), m.checkNewSide(p, network)); err != nil {
 			return err
 		}
 		switch lock := network.Annotations[samplecrdv1.AnnotationMovingFrom]; {

@@ -94,7 +94,8 @@ func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error)
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range p.handover.Moves(observed) {
+	moves := p.handover.Moves(observed)
+	for _, step := range moves {
 		lines = append(lines, step.String())
 	}
 	if p.Network.Annotations[samplecrdv1.AnnotationMovingFrom] != "" {
@@ -103,7 +104,7 @@ func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error)
 	if len(lines) == 0 {
 		return nil, nil // it may be deleted with what it has
 	}
-	return lines, p.checkDeletion(p.Network)
+	return lines, p.checkDeletion(p.Network, len(moves) == 0 || p.handover.HasNetwork(observed))
 }
 
 // claim is what a Network takes over: all that an owner has in one place. It can have networks in several.
