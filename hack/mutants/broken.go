@@ -377,7 +377,7 @@ var brokenByHand = []broken{
 	}, "./pkg/neutron", "^TestARouterThatABackupLacksIsRemovedAlsoIfItCannotBeListed$"},
 	{"move-marks-routers-first", "pkg/neutron/handover.go", []string{
 		"	if h.From.marks(observed.Description) {\n		moves = append(moves, Move{MoveNetwork, observed.ID})\n	}\n", "",
-		"	return moves\n}\n\n// Listed", "	if h.From.marks(observed.Description) {\n		moves = append(moves, Move{MoveNetwork, observed.ID})\n	}\n	return moves\n}\n\n// Listed",
+		"	return moves\n}\n\n// oldTags", "	if h.From.marks(observed.Description) {\n		moves = append(moves, Move{MoveNetwork, observed.ID})\n	}\n	return moves\n}\n\n// oldTags",
 	}, "", ""},
 	{"move-removes-the-only-tag", "pkg/neutron/handover.go", []string{
 		"if h.Import != \"\" && len(oldTags) > 0 && !observed.namesCluster(h.To) {", "if false {",

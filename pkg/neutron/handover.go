@@ -81,9 +81,10 @@ func (h Handover) oldTags(n *Network) []string {
 	return withoutNew.importTagsOf(h.From)
 }
 
-// HasNetwork reports whether the network is that of the new owner already, so that a deletion of the new Network may delete it.
-func (h Handover) HasNetwork(observed *Observed) bool {
-	return h.To.marks(observed.Description) || h.Import != "" && observed.namesCluster(h.To)
+// IsBegun reports whether a handover that has begun only has to be finished: the network is the new owner's already, or nothing is left.
+func (h Handover) IsBegun(observed *Observed) bool {
+	hasNetwork := h.To.marks(observed.Description) || h.Import != "" && observed.namesCluster(h.To)
+	return hasNetwork || len(h.Moves(observed)) == 0
 }
 
 // Listed is ObserveHandover for a network that is not imported, by what ListOwners has returned. It makes no request.
@@ -117,7 +118,7 @@ func (h Handover) check(observed *Observed) error {
 		case h.Import == "" && !isMarked:
 			return cannotTakeOver("network %s has lost its mark, so the controller of this cluster would not find it: if it is the right one, run openstack network set --description %q %s", n.ID, h.lostMark(n), n.ID)
 		case len(networks) > 1 && h.To.marks(n.Description) && left >= 0: // which one is in use, only their ports show
-			return cannotTakeOver("it has network %[1]s already, and the old owner has network %[2]s: if nothing uses %[1]s, delete this Network, so that the controller deletes %[1]s, and create it again, paused; if nothing uses %[2]s, delete %[2]s in Neutron", n.ID, networks[left].ID)
+			return cannotTakeOver("it has network %[1]s already, and the old owner has network %[2]s: if nothing uses %[1]s, delete this Network, and remove its annotation moving-from if it has that, so that the controller deletes %[1]s; then create it again, paused; if nothing uses %[2]s, delete %[2]s in Neutron", n.ID, networks[left].ID)
 		case len(networks) > 1 && n.ID != observed.ID:
 			return cannotTakeOver("networks %s and %s have the same mark: delete the one that is not in use", observed.ID, n.ID)
 		}
@@ -137,7 +138,7 @@ func (h Handover) check(observed *Observed) error {
 	return nil
 }
 
-// lostMark returns the mark of a network that has lost it. Its subnets are moved after it.
+// lostMark returns the mark of a network that has lost it. A subnet with the old mark shows that the move was not finished.
 func (h Handover) lostMark(n *Network) string {
 	if slices.ContainsFunc(n.Subnets, func(s Subnet) bool { return h.From.marks(s.Description) }) {
 		return h.From.Mark()

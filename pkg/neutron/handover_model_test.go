@@ -357,9 +357,9 @@ func (m *model) users(s modelState, add func(string, func(*modelState))) {
 }
 
 // isRefused reports whether move refuses the new Network. One that is being deleted would delete what it gets.
-func (s modelState) isRefused() bool {
-	new := s.sides[1].network
-	return !new.exists || new.isDeleting && (!new.isLocked || s.sky.network == ofOld)
+func (m *model) isRefused(s modelState) bool {
+	new, isBegun := s.sides[1].network, m.handover.IsBegun(m.observed(s.sky, ofOld, ofNew))
+	return !new.exists || new.isDeleting && !(new.isLocked && isBegun)
 }
 
 // mover adds what move can do: pkg/command/move/mover.go.
@@ -381,7 +381,7 @@ func (m *model) mover(s modelState, add func(string, func(*modelState))) {
 	switch s.phase {
 	case moveIdle:
 		mayCreate := new.isUp && new.network.hasFinalizer && !new.network.isLocked && (!new.network.isPaused || !new.cached.isPaused || new.request.step != "")
-		if s.isRefused() || mayCreate && m.rules.newIsConfirmed || !isConfirmed || len(m.moves(s.sky)) == 0 && !new.network.isLocked || s.sky.hasSecond {
+		if m.isRefused(s) || mayCreate && m.rules.newIsConfirmed || !isConfirmed || len(m.moves(s.sky)) == 0 && !new.network.isLocked || s.sky.hasSecond {
 			return
 		}
 		add("move locks", func(n *modelState) {
@@ -392,7 +392,7 @@ func (m *model) mover(s modelState, add func(string, func(*modelState))) {
 		moves := m.moves(s.sky)
 		isLocked := new.network.exists && (new.network.isLocked || !m.rules.newIsLocked)
 		switch {
-		case s.isRefused() || !isLocked:
+		case m.isRefused(s) || !isLocked:
 			add("move finds no lock, or a deletion", func(n *modelState) { n.phase = moveIdle })
 		case len(moves) == 0, !m.rules.unlocksLast && s.sky.network == ofNew:
 			m.take(s.sky, "unlock")
@@ -493,7 +493,7 @@ func (m *model) explore(begin modelState) (states int) {
 		s := queue[0]
 		queue = queue[1:]
 		m.check(s)
-		if !s.isRefused() && !s.sky.hasSecond && !m.ends(s) {
+		if !m.isRefused(s) && !s.sky.hasSecond && !m.ends(s) {
 			m.problem(s, endless, "")
 		}
 		for _, t := range m.next(s) {

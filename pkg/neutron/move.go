@@ -55,7 +55,7 @@ func (c *Cloud) networksOfHandover(ctx context.Context, h Handover, ids []string
 	if h.Import != "" {
 		network, err := c.client.GetNetwork(ctx, h.Import)
 		if ReasonOf(err) == NotFound {
-			return nil, nil // it was deleted in Neutron: nothing is left to move
+			return nil, nil // it is gone, or not visible: its router can be left
 		}
 		return []*Network{network}, err
 	}

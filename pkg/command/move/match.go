@@ -107,10 +107,11 @@ func (i inventory) annotated(t Target) (owner neutron.Owner, err error) {
 		}
 		isFound := func(e evidence) bool { return slices.Contains(e.find(i, t), owner.UID) }
 		hasOwn := i.owners[neutron.Owner{Cluster: i.to, UID: t.Network.UID}] != nil
-		switch isOver := i.owners[owner] == nil; {
-		case isOver && !hasOwn && annotation == samplecrdv1.AnnotationMovedFrom:
-			continue // what was moved is not in this cloud: such as after a restore in a third cluster
-		case !isOver && !slices.ContainsFunc(evidences, isFound):
+		isOver, isAnotherGiven := i.owners[owner] == nil, owner.UID != t.Old.UID && len(i.known(t.Old.UID)) > 0
+		switch {
+		case isOver && (!hasOwn || isAnotherGiven) && annotation == samplecrdv1.AnnotationMovedFrom:
+			continue // what was moved is not in this cloud, such as after a restore in a third cluster; or the annotation was copied
+		case isOver && isAnotherGiven, !isOver && !slices.ContainsFunc(evidences, isFound):
 			return neutron.Owner{}, fmt.Errorf("its annotation %s names Network %s, and nothing else does: name that one by metadata.uid in -f too, or remove the annotation",
 				annotation, neutron.Printable(owner.String()))
 		}

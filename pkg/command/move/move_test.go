@@ -500,7 +500,7 @@ default/db: error: default/web (by the name) and default/db (by metadata.uid in 
 			f.network("web")
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: take over: it has network SECOND already, and the old owner has network WEB: if nothing uses SECOND, delete this Network, so that the controller deletes SECOND, and create it again, paused; if nothing uses WEB, delete WEB in Neutron
+default/web: error: take over: it has network SECOND already, and the old owner has network WEB: if nothing uses SECOND, delete this Network, and remove its annotation moving-from if it has that, so that the controller deletes SECOND; then create it again, paused; if nothing uses WEB, delete WEB in Neutron
 1 Network: 1 with an error`}}},
 		{"the old controller has created another network since the move", func(f *fixture) string {
 			f.inNeutron("MOVED", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
@@ -508,7 +508,7 @@ default/web: error: take over: it has network SECOND already, and the old owner 
 			f.network("web", annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldWeb)))
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: take over: it has network MOVED already, and the old owner has network AGAIN: if nothing uses MOVED, delete this Network, so that the controller deletes MOVED, and create it again, paused; if nothing uses AGAIN, delete AGAIN in Neutron
+default/web: error: take over: it has network MOVED already, and the old owner has network AGAIN: if nothing uses MOVED, delete this Network, and remove its annotation moving-from if it has that, so that the controller deletes MOVED; then create it again, paused; if nothing uses AGAIN, delete AGAIN in Neutron
 1 Network: 1 with an error`}}},
 		{"the controller here has begun", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
@@ -674,7 +674,7 @@ default/web: error: it is being deleted, and would delete what it takes over: re
 			f.meddle("get", 2, 2, func() { f.network("web", locked, beingDeleted) })
 			return ""
 		}, []call{{sure, 1, `
-default/web: error: not finished, run this again: it is being deleted, and would delete what it takes over: remove its annotation samplecrd.k8s.io/moving-from, for which the deletion waits; if no controller works here, remove its finalizer samplecrd.k8s.io/neutron; then create it again
+default/web: error: it is being deleted, and would delete what it takes over: remove its annotation samplecrd.k8s.io/moving-from, for which the deletion waits; if no controller works here, remove its finalizer samplecrd.k8s.io/neutron; then create it again
 1 Network: 1 with an error`}}},
 		{"a Network that is deleted after the first change", func(f *fixture) string {
 			f.old("WEB", "default/web", oldWeb)
@@ -682,19 +682,22 @@ default/web: error: not finished, run this again: it is being deleted, and would
 			f.meddle("get", 3, 3, func() { f.network("web", locked, beingDeleted) })
 			return ""
 		}, []call{moved}},
-		{"a Network that was deleted when its move was interrupted, and Neutron has nothing of it", func(f *fixture) string {
-			f.network("web", locked, beingDeleted)
+		{"an interrupted move, with the credentials of another project", func(f *fixture) string {
+			f.network("web", locked)
 			return ""
-		}, []call{{sure, 0, `
-default/web: moved from OLD-WEB, found by an earlier move
-  1. annotation samplecrd.k8s.io/moving-from removed
-1 Network: 1 moved`}}},
-		{"an interrupted move of an import whose network was deleted", func(f *fixture) string {
+		}, []call{{sure, 1, `
+default/web: error: neither it nor OLD-WEB has anything in cloud embedded: do its credentials lead to the same project and region as when the move began? If what it takes over is gone, remove its annotation samplecrd.k8s.io/moving-from
+1 Network: 1 with an error`}}},
+		{"an interrupted move of an import whose network was deleted, with its router", func(f *fixture) string {
+			router, err := routers.Create(f.Context(), f.others, routers.CreateOpts{Name: "default/web", Description: owner(oldWeb).Mark()}).Extract()
+			f.must(err)
+			f.words = append(f.words, router.ID, "ROUTER")
 			f.network("web", importing("8888"), locked)
-			return ""
-		}, []call{{sure, 0, `
+			return "-old-is-stopped " + f.dump("web", oldWeb)
+		}, []call{{"-yes", 0, `
 default/web: moved from OLD-WEB, found by an earlier move
-  1. annotation samplecrd.k8s.io/moving-from removed
+  1. mark of router ROUTER replaced
+  2. annotation samplecrd.k8s.io/moving-from removed
 1 Network: 1 moved`}}},
 		{"a network that has lost its mark after it was moved", func(f *fixture) string {
 			id := f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
@@ -715,6 +718,23 @@ default/web: error: take over: network WEB has lost its mark, so the controller 
 default/db: nothing to move: it has everything of OLD-WEB
 default/web: nothing to move: it has everything of OLD-WEB
 2 Networks: 2 with nothing to move`}}},
+		{"a manifest that was copied with the annotation of its move, and the dump of its own network", func(f *fixture) string {
+			f.inNeutron("SECOND", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldDB)))
+			return "-old-is-stopped " + f.dump("web", oldWeb)
+		}, []call{{"-yes", 1, `
+default/web: error: take over: it has network SECOND already, and the old owner has network WEB: if nothing uses SECOND, delete this Network, and remove its annotation moving-from if it has that, so that the controller deletes SECOND; then create it again, paused; if nothing uses WEB, delete WEB in Neutron
+1 Network: 1 with an error`}}},
+		{"a manifest that was copied with the annotation of an interrupted move, and the dump of its own network", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web", annotated(samplecrdv1.AnnotationMovingFrom, oldCluster+"/"+string(oldDB)))
+			return "-old-is-stopped " + f.dump("web", oldWeb)
+		}, []call{{"-yes", 1, `
+default/web: error: its annotation samplecrd.k8s.io/moving-from names Network OLD/OLD-DB, and nothing else does: name that one by metadata.uid in -f too, or remove the annotation
+None of these Networks takes over what cluster OLD has in cloud embedded:
+  OLD-WEB: network WEB "default/web" 10.0.0.0/24
+1 Network: 1 with an error`}}},
 		{"a Network that is being deleted after it was moved", func(f *fixture) string {
 			f.inNeutron("WEB", "default/web", neutron.Owner{Cluster: newCluster, UID: newWeb})
 			f.network("web", annotated(samplecrdv1.AnnotationMovedFrom, oldCluster+"/"+string(oldWeb)), beingDeleted)

@@ -49,17 +49,18 @@ type pair struct {
 	cloud    *neutron.Cloud
 	handover neutron.Handover // zero if there is none
 	evidence string
-	// isListed says that the old owner has something in Neutron, and hasPart that the Network has something already.
+	// isListed says that the list of Neutron has something of the old owner, and hasPart that it has something of the Network.
 	isListed, hasPart bool
 	err               error
 }
 
-// pairs finds the owner of each Network. Of two Networks that claim one owner, none gets it.
+// pairs finds the owner of each Network. Of two Networks that claim one owner, none gets it. A move that is over claims nothing: a copied
+// manifest can have its annotation moved-from.
 func (m *mover) pairs(ctx context.Context, targets []Target) []pair {
 	pairs, claims := make([]pair, len(targets)), map[neutron.Owner][]*pair{}
 	for i, t := range targets {
 		pairs[i] = m.pair(ctx, t)
-		if from := pairs[i].handover.From; from.UID != "" && pairs[i].isOpen() {
+		if from := pairs[i].handover.From; from.UID != "" && (pairs[i].isListed || isLocked(t.Network)) {
 			claims[from] = append(claims[from], &pairs[i])
 		}
 	}
@@ -72,11 +73,6 @@ func (m *mover) pairs(ctx context.Context, targets []Target) []pair {
 		}
 	}
 	return pairs
-}
-
-// isOpen reports whether the Network can have something left to take over. A copy of a manifest can have the annotation moved-from.
-func (p pair) isOpen() bool {
-	return p.isListed || p.Network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
 }
 
 // join names the Networks, with how each was found.
@@ -110,21 +106,27 @@ func (m *mover) pair(ctx context.Context, t Target) (p pair) {
 	return p
 }
 
-// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID. isBegun says that a move which
-// has begun only has to be finished: the network is the new one's already, or nothing is left.
-func (p pair) checkDeletion(network *samplecrdv1.Network, isBegun bool) error {
-	isLocked := network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
-	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || isLocked && isBegun {
+// isLocked reports whether a move to the Network has begun, and has not ended.
+func isLocked(network *samplecrdv1.Network) bool {
+	return network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
+}
+
+var errDeletion = errors.New("it is being deleted, and would delete what it takes over")
+
+// checkDeletion returns an error if the Network is being deleted, unless what it takes over has its own UID, or a move only has to be
+// finished: mayFinish.
+func (p pair) checkDeletion(network *samplecrdv1.Network, mayFinish bool) error {
+	if network.DeletionTimestamp == nil || p.handover.From.UID == network.UID || isLocked(network) && mayFinish {
 		return nil
 	}
 	advice := "create it again"
 	if !p.hasPart {
 		advice = "if no controller works here, remove its finalizer " + samplecrdv1.Finalizer + "; then " + advice
 	}
-	if isLocked {
+	if isLocked(network) {
 		advice = "remove its annotation " + samplecrdv1.AnnotationMovingFrom + ", for which the deletion waits; " + advice
 	}
-	return errors.New("it is being deleted, and would delete what it takes over: " + advice)
+	return fmt.Errorf("%w: %s", errDeletion, advice)
 }
 
 // inventory lists what the cloud has, once. If that fails, it fails for all Networks of the cloud: a cloud that does not answer takes
@@ -169,10 +171,11 @@ func (m *mover) move(ctx context.Context, p pair) error {
 	if err != nil {
 		return err
 	}
-	if err := m.moveLocked(ctx, p, network); err != nil {
+	err = m.moveLocked(ctx, p, network)
+	if err != nil && !errors.Is(err, errDeletion) {
 		return fmt.Errorf("not finished, run this again: %w", err)
 	}
-	return nil
+	return err
 }
 
 func (m *mover) moveLocked(ctx context.Context, p pair, network *samplecrdv1.Network) error {
@@ -201,7 +204,7 @@ func (m *mover) round(ctx context.Context, p pair, network *samplecrdv1.Network,
 		if err != nil {
 			return err
 		}
-		if err := p.checkDeletion(now, i > 0 || p.handover.HasNetwork(observed)); err != nil {
+		if err := p.checkDeletion(now, i > 0 || p.handover.IsBegun(observed)); err != nil {
 			return err
 		}
 		if err := p.cloud.Move(quiet, p.handover, observed, step); err != nil || step.Kind == neutron.AddTag {
@@ -219,7 +222,8 @@ func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network,
 		if err != nil {
 			return fmt.Errorf("pause it: %w", err)
 		}
-		if err := cmp.Or(p.checkDeletion(network, true), m.checkNewSide(p, network)); err != nil {
+		mayFinish := true // what is left is known in round
+		if err := cmp.Or(p.checkDeletion(network, mayFinish), m.checkNewSide(p, network)); err != nil {
 			return err
 		}
 		switch lock := network.Annotations[samplecrdv1.AnnotationMovingFrom]; {
@@ -243,11 +247,10 @@ func (m *mover) lock(ctx context.Context, p pair) (network *samplecrdv1.Network,
 // A finalizer from a backup is no sign of a controller. A controller that works here, although it must not, is not noticed before it has
 // written the Network. Nor is one with the new ID of this cluster: the Network is the one that the controller with the old ID has written.
 func (m *mover) checkNewSide(p pair, network *samplecrdv1.Network) error {
-	isLocked := network.Annotations[samplecrdv1.AnnotationMovingFrom] != ""
 	isSame := p.handover.From.UID == network.UID
 	hasBegun := live.HasFinalizer(network) && live.IsWrittenHere(network)
 	createsNothing := network.Spec.Import != nil || hasNetwork(m.inventories[p.cloud].owners[p.handover.From], network.Status.NetworkID)
-	if isLocked || isSame || !hasBegun || createsNothing || hasHandledPause(network) {
+	if isLocked(network) || isSame || !hasBegun || createsNothing || hasHandledPause(network) {
 		return nil
 	}
 	return errors.New("the controller of this cluster may be creating a network for it: pause it with the annotations " + samplecrdv1.AnnotationPaused + "=true and " +

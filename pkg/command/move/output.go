@@ -86,6 +86,9 @@ func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error)
 		return nil, p.err
 	case p.handover.From.UID == "":
 		return nil, m.inventories[p.cloud].checkFound(p.Target)
+	case isLocked(p.Network) && !p.isListed && !p.hasPart: // other credentials must not end the move
+		return nil, fmt.Errorf("neither it nor %s has anything in cloud %s: do its credentials lead to the same project and region as when the move began? If what it takes over is gone, remove its annotation %s",
+			neutron.Printable(string(p.handover.From.UID)), p.cloud.Name(), samplecrdv1.AnnotationMovingFrom)
 	}
 	observed, err := p.handover.Listed(m.inventories[p.cloud].owners)
 	if p.handover.Import != "" {
@@ -94,17 +97,16 @@ func (m *mover) changes(ctx context.Context, p pair) (lines []string, err error)
 	if err != nil {
 		return nil, err
 	}
-	moves := p.handover.Moves(observed)
-	for _, step := range moves {
+	for _, step := range p.handover.Moves(observed) {
 		lines = append(lines, step.String())
 	}
-	if p.Network.Annotations[samplecrdv1.AnnotationMovingFrom] != "" {
+	if isLocked(p.Network) {
 		lines = append(lines, "annotation "+samplecrdv1.AnnotationMovingFrom+" removed")
 	}
 	if len(lines) == 0 {
 		return nil, nil // it may be deleted with what it has
 	}
-	return lines, p.checkDeletion(p.Network, len(moves) == 0 || p.handover.HasNetwork(observed))
+	return lines, p.checkDeletion(p.Network, p.handover.IsBegun(observed))
 }
 
 // claim is what a Network takes over: all that an owner has in one place. It can have networks in several.
