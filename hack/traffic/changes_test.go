@@ -502,6 +502,7 @@ func (s *scene) begin() {
 // dhcpServersBlockNothing shows that the ports of DHCP servers are in the way of no other CIDR, and of
 // no deletion.
 func dhcpServersBlockNothing(t *testing.T) {
+	takeTurn(t)
 	s := &scene{world: newWorld(t), name: "without-machines"}
 	var last string
 	for _, cidr := range []string{"10.77.0.0/24", "10.78.0.0/24", "10.78.0.0/16"} {

@@ -12,6 +12,7 @@ import (
 
 // aProbe shows that a probe counts an interruption, and none where there is none.
 func aProbe(t *testing.T) {
+	takeTurn(t)
 	w := newWorld(t)
 	pair := w.apply(network("pair", "{cidr: 10.63.0.0/24}"))
 	from, to := w.machine("1", pair, machine.Options{}), w.machine("2", pair, machine.Options{})

@@ -183,6 +183,7 @@ func inWorlds[R any](t *testing.T, rows map[string]R, test func(w *world, name s
 	for name, r := range rows {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			takeTurn(t)
 			test(newWorld(t), name, r)
 		})
 	}

@@ -9,8 +9,7 @@ import (
 )
 
 // TestTraffic shows what machines notice of Networks, and what changes cost those on them. It compares the costs with what plan
-// says, and with the page. All parts run at the same time, the longest first. Only the failures wait for the others, because they
-// disturb them.
+// says, and with the page. All parts run at the same time. Only the failures wait for the others, because they disturb them.
 func TestTraffic(t *testing.T) {
 	found := &table{rows: map[string]tableRow{}}
 	t.Cleanup(func() {

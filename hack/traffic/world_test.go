@@ -41,6 +41,16 @@ type world struct {
 	lasts bool
 }
 
+// turns has room for the tests that run beside the changes, which take longest, and begin at once. With more tests at the same time,
+// Neutron answers too late.
+var turns = make(chan struct{}, 3)
+
+// takeTurn waits for a turn, which lasts until what the test makes is deleted.
+func takeTurn(t *testing.T) {
+	turns <- struct{}{}
+	t.Cleanup(func() { <-turns })
+}
+
 // newWorld creates a namespace. At the end of the test its Networks are deleted, which must work,
 // unless the world lasts.
 func newWorld(t *testing.T) *world {
