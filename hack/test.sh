@@ -17,9 +17,10 @@
 #                Argo CD, Flux and Helm show; exported manifests, and the oldest Kubernetes
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
 #   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
-#   traffic      what machines on the networks notice, with the agents of the real Neutron, also in
-#                hack/local-up.sh -once -neutron=real -traffic; needs Linux and root
-#   walkthrough  hack/local-up.sh -once, with the embedded Neutron
+#   traffic      what machines on the networks notice, with the agents of the real Neutron; needs
+#                Linux and root
+#   walkthrough  hack/local-up.sh -once, with the embedded Neutron; then with the real one and
+#                -traffic, which needs Linux and root
 # The suites from e2e on need the control plane. It is built first if it is not up to date,
 # which takes minutes. The real Neutron, Prometheus and containerd come from Debian 12's
 # packages. If they are not available, the tests that need them are skipped; with CI=true in
@@ -93,16 +94,19 @@ monitoring() { control_plane && hack_tests ./monitoring/...; }
 
 node() { control_plane && hack_tests ./node; }
 
-traffic() { control_plane && hack_tests ./traffic ./neutron/... && if_available hack/local-up.sh -once -neutron=real -traffic; }
+traffic() { control_plane && hack_tests ./traffic ./neutron/...; }
 
-walkthrough() { control_plane && hack/local-up.sh -once; }
+walkthrough() { control_plane && one_test hack/local-up.sh -once && one_test hack/local-up.sh -once -neutron=real -traffic; }
 
-# if_available runs a command. Its exit code 3 means that the real Neutron is not available.
-if_available() {
+# one_test runs a command that is one test. Its exit code 3 means that the real Neutron is not available.
+one_test() {
   "$@"
   local code=$?
-  [ $code = 3 ] || return $code
-  [ "${CI:-}" != true ] && echo "--- SKIP: $*: the real Neutron is not available here"
+  if [ $code = 3 ] && [ "${CI:-}" != true ]; then
+    echo "--- SKIP: $*: the real Neutron is not available here"
+    return
+  fi
+  [ $code = 0 ] && echo "--- PASS: $*"
 }
 
 # control_plane prints the progress of the build to the terminal, not to the log.
@@ -131,8 +135,8 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=665 ;;
-    walkthrough) seconds=49 ;;
+    traffic) seconds=200 ;;
+    walkthrough) seconds=150 ;;
     *) seconds=14400 ;;
   esac
   if [ "$seconds" -lt 120 ]; then echo "$seconds s"; else echo "$(((seconds + 30) / 60)) min"; fi
@@ -173,7 +177,7 @@ summarize() {
 }
 
 # run_all runs the suites that compute one after another. Those that mostly wait run beside them. In this order not more than two real
-# Neutrons run at the same time, because each needs a core, and the one with agents runs alone.
+# Neutrons run at the same time, because each needs a core. traffic, which computes most of them, runs alone.
 run_all() {
   in_turn lint codegen unit contract
   set -m # a process group of its own, which ends with this script
