@@ -177,7 +177,8 @@ summarize() {
 }
 
 # run_all runs the suites that compute one after another. Those that mostly wait run beside them. In this order not more than two real
-# Neutrons run at the same time, because each needs a core. traffic, which computes most of them, runs alone.
+# Neutrons run at the same time, because each needs a core. traffic runs alone: its agents and
+# machines need the rest.
 run_all() {
   in_turn lint codegen unit contract
   set -m # a process group of its own, which ends with this script

@@ -64,7 +64,7 @@ func (s *session) startRealNeutron(ctx context.Context, dir string, o options) e
 	}
 	neutron, err := up(ctx, dir)
 	if errors.Is(err, realneutron.ErrUnavailable) {
-		return fmt.Errorf("%w; with -neutron=embedded, the default, nothing of this is needed", err)
+		return fmt.Errorf("%w; with -neutron=embedded, the default, and without -traffic, nothing of this is needed", err)
 	}
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@ use_state() {
   STATE=$(cd "$1" && pwd -P)
 }
 
-# use_packages sets the environment for programs that are unpacked, and not installed. Neutron and
-# its agents find localredis.py in etc.
+# use_packages sets the environment for programs that are unpacked, and not installed. All
+# Python programs load sitecustomize.py from etc, and Neutron and its agents find localredis.py there.
 use_packages() {
   export PYTHONPATH=$ROOT/usr/lib/python3/dist-packages:$STATE/etc PYTHONWARNINGS=ignore PYTHONNOUSERSITE=1 LC_ALL=C.UTF-8
   export PATH=$STATE/run/bin:$ROOT/usr/sbin:$ROOT/usr/bin:$ROOT/sbin:$ROOT/bin:/usr/sbin:/usr/bin:/sbin:/bin

@@ -240,7 +240,6 @@ check_agents() {
   # Neutron has written the networks' types to the database, and the agents serve only one type.
   [ -e "$STATE/agents" ] ||
     die "the Neutron in $STATE was created without agents, which cannot serve its networks: use another folder, or remove it with down.sh -state $STATE -purge"
-  [ "$(id -u)" = 0 ] || unavailable "the agents need root"
   # shellcheck disable=SC2016 # expanded by the other shell
   unshare "${NAMESPACES[@]}" sh -c 'mount -t sysfs sysfs /sys && ip link add type bridge && ip link add type veth &&
     "$1" iptables -t nat -L -n' sh "$(place /usr/sbin/xtables-nft-multi)" >>"$STATE/log/agents.out" 2>&1 ||
@@ -349,6 +348,7 @@ give_up() {
 
 main() {
   parse "$@"
+  [ -z "$AGENTS" ] || [ "$(id -u)" = 0 ] || unavailable "the agents need root"
   "$HERE/fetch.sh"
   exec 9>"$STATE/lock"
   flock 9

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
@@ -31,7 +32,10 @@ import (
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
 )
 
-var update = flag.Bool("update", false, "write what changes cost into the page")
+var (
+	update = flag.Bool("update", false, "write what changes cost into the page")
+	outage = flag.Duration("outage", 0, "how long Neutron's API stays down after the controller has noticed it")
+)
 
 // change is a row of the table.
 type change struct {
@@ -65,13 +69,15 @@ var inPlace = []change{
 	{name: "a smaller MTU, and a new lease at once", edit: func(s *scene) { s.spec.MTU = new(int32(1400)) }, act: whilePacketsAreTooLarge,
 		done: leases(func(l machine.Lease) bool { return l.MTU == 1400 })},
 	{name: "a subnet is added", edit: anotherSubnet("more", "10.71.0.0/24"), done: attached("10.71.0.1/24")},
+	{name: "another CIDR of a subnet without machines", edit: otherCIDR("10.72.0.0/24"), done: both(attached("10.72.0.1/24"), detached("10.71.0.1/24"))},
+	{name: "another CIDR of this subnet that overlaps", edit: otherCIDR("10.72.0.0/23"), done: attached("10.72.0.1/23")},
 	{name: "IPv6 beside IPv4 (`slaac`)", edit: func(s *scene) {
 		anotherSubnet("v6", "fd00:70::/64")(s)
 		s.spec.AdditionalSubnets[1].Gateway = "fd00:70::1"
 		s.spec.AdditionalSubnets[1].IPv6 = &samplecrdv1.IPv6Spec{AddressMode: samplecrdv1.IPv6ModeSLAAC, RAMode: samplecrdv1.IPv6ModeSLAAC}
 	}, done: attached("fd00:70::1/64")},
 	{name: "a subnet without machines is removed", edit: func(s *scene) { s.spec.AdditionalSubnets = s.spec.AdditionalSubnets[1:] },
-		done: detached("10.71.0.1/24")},
+		done: detached("10.72.0.1/23")},
 	{name: "`sharedWith` another project", edit: func(s *scene) {
 		s.spec.SharedWith = []samplecrdv1.Share{{ProjectID: strings.Repeat("0", 32)}}
 	}},
@@ -142,6 +148,10 @@ func anotherSubnet(name, cidr string) func(*scene) {
 		s.spec.AdditionalSubnets = append(s.spec.AdditionalSubnets,
 			samplecrdv1.AdditionalSubnet{Name: name, SubnetSpec: samplecrdv1.SubnetSpec{CIDR: cidr}})
 	}
+}
+
+func otherCIDR(cidr string) func(*scene) {
+	return func(s *scene) { s.spec.AdditionalSubnets[0].CIDR = cidr }
 }
 
 // leases renews the lease of the machine that pings, until the lease is as wanted.
@@ -215,6 +225,10 @@ func whileNeutronIsDown(s *scene) {
 	start := s.stopNeutron()
 	s.kubectl(s.manifest(), "apply", "-f", "-")
 	s.waitFor(samplecrdv1.ReasonNeutronUnavailable)
+	select {
+	case <-time.After(*outage):
+	case <-s.Context().Done():
+	}
 	start()
 	s.waitFor(samplecrdv1.ReasonAvailable)
 }
@@ -555,7 +569,7 @@ func (found *table) comparePage() error {
 		return os.WriteFile(file, []byte(before+tableBegin+now+tableEnd+after), 0o644)
 	}
 	if diff := gocmp.Diff(withoutFigures(written), withoutFigures(now)); diff != "" {
-		return fmt.Errorf("%s differs, write it again with go -C hack test ./traffic -run TestTraffic/changes -update (-written +now):\n%s", file, diff)
+		return fmt.Errorf("%s differs, write it again with go -C hack test ./traffic -run TestTraffic/changes -update -outage 1m (-written +now):\n%s", file, diff)
 	}
 	return nil
 }

@@ -286,6 +286,8 @@ func ofAnAdministrator(w *world, _ *samplecrdv1.Network, _ *machine.Machine) {
 	w.kubectl("", "create", "secret", "generic", "clouds", "--from-file=clouds.yaml="+w.neutron.CloudsYAML)
 	on := w.apply(network("everybodys", `{cidr: 10.77.0.0/24, shared: true, external: true, provider: {networkType: local},
   cloudCredentialsRef: {secretName: clouds, cloudName: local-admin}}`))
+	// An administrator, who makes the machines, needs no shared network, but this project does.
+	w.must(ports.Create(w.Context(), w.surroundings().other, ports.CreateOpts{NetworkID: on.Status.NetworkID}).Err)
 	m := w.machine("first", on, machine.Options{Project: w.surroundings().otherProject, NoPortSecurity: true})
 	w.leases(m, "routers[10.77.0.1] dns[DHCP-server] mtu[1500] routes[0.0.0.0/0>10.77.0.1]")
 	through := w.apply(network("through", `{cidr: 10.78.0.0/24, router: {externalNetwork: {name: `+w.namespace+`/everybodys}}}`))

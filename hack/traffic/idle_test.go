@@ -50,7 +50,11 @@ func TestIdle(t *testing.T) {
 	case <-time.After(*idleFor):
 	case <-t.Context().Done():
 	}
-	t.Logf("in %s: %d lists, %d changes in Neutron", *idleFor, w.controller.Log.Count(listed)-lists, w.controller.Log.Count(changed)-changes)
+	lists = w.controller.Log.Count(listed) - lists
+	t.Logf("in %s: %d lists, %d changes in Neutron", *idleFor, lists, w.controller.Log.Count(changed)-changes)
+	if want := int(*idleFor / time.Minute); lists < want {
+		t.Errorf("a controller that hangs writes nothing either: want at least a list each minute, got %d", lists)
+	}
 	if diff := cmp.Diff(before, w.versions()); diff != "" || w.controller.Log.Count(changed) > changes {
 		t.Errorf("an idle controller has written (-before +after):\n%s", diff)
 	}

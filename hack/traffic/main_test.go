@@ -47,7 +47,7 @@ type site struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// What limits them is takeTurn.
+	// Only takeTurn limits how many tests run at the same time.
 	if err := flag.Set("test.parallel", "100"); err != nil {
 		panic(err)
 	}
@@ -55,17 +55,17 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	defer shared.stop()
+	code := 1
+	defer func() { shared.stop(code != 0) }()
 	err := shared.start(context.Background())
 	if errors.Is(err, realneutron.ErrUnavailable) && os.Getenv("CI") != "true" {
 		shared.unavailable, err = err, nil
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "traffic:", err)
-		return 1
+		return code
 	}
-	code := m.Run()
-	if code != 0 {
+	if code = m.Run(); code != 0 {
 		fmt.Fprintln(os.Stderr, "traffic: the logs are in", shared.dir)
 	}
 	return code
@@ -157,13 +157,17 @@ func (s *site) startController() error {
 	return err
 }
 
-// stop stops what was started. The machine outside ends with Neutron.
-func (s *site) stop() {
+// stop stops what was started. The machine outside ends with Neutron, whose files are only kept for those who look at the logs.
+func (s *site) stop(keepsLogs bool) {
 	var errs []error
 	if s.controller != nil {
 		errs = append(errs, s.controller.Stop())
 	}
-	if s.real != nil {
+	switch {
+	case s.real == nil:
+	case keepsLogs:
+		errs = append(errs, s.real.Down())
+	default:
 		errs = append(errs, s.real.Purge())
 	}
 	if s.controlPlane != nil {

@@ -178,7 +178,7 @@ func (w *world) surroundings() surroundings {
 	return s
 }
 
-// inWorlds runs the tests in parallel, each in a world of its own.
+// inWorlds lets the tests take turns, each in a world of its own.
 func inWorlds[R any](t *testing.T, rows map[string]R, test func(w *world, name string, r R)) {
 	for name, r := range rows {
 		t.Run(name, func(t *testing.T) {

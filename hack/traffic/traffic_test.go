@@ -9,7 +9,8 @@ import (
 )
 
 // TestTraffic shows what machines notice of Networks, and what changes cost those on them. It compares the costs with what plan
-// says, and with the page. All parts run at the same time. Only the failures wait for the others, because they disturb them.
+// says, and with the page. Both series of changes begin at once, because they take longest. The other tests take turns beside them.
+// Only the failures wait for all others, because they disturb them.
 func TestTraffic(t *testing.T) {
 	found := &table{rows: map[string]tableRow{}}
 	t.Cleanup(func() {

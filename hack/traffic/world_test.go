@@ -41,8 +41,7 @@ type world struct {
 	lasts bool
 }
 
-// turns has room for the tests that run beside the changes, which take longest, and begin at once. With more tests at the same time,
-// Neutron answers too late.
+// turns limits the tests that run beside the two series of changes: with more, Neutron answers too late.
 var turns = make(chan struct{}, 3)
 
 // takeTurn waits for a turn, which lasts until what the test makes is deleted.
@@ -157,8 +156,8 @@ func (w *world) waitReady(name string) (network *samplecrdv1.Network) {
 	return network
 }
 
-// eventually calls try until it returns no error, not too often: most requests of a test are these. After patience, the test fails with the last
-// error.
+// eventually calls try until it returns no error, not too often: most requests of a test are these. After patience, the test fails
+// with the last error.
 func (w *world) eventually(try func() error) {
 	w.Helper()
 	var last error
