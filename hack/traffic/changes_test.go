@@ -97,6 +97,9 @@ var routing = []change{
 		s.spec.CIDR = moving
 		s.spec.Router.Routes = []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: hop}}
 	}, done: reached(behind)},
+	{name: "another gateway, whose address the DHCP server has", edit: func(s *scene) {
+		s.spec.Gateway = s.from.Lease.Server.String()
+	}, reason: samplecrdv1.ReasonInUse},
 	{name: "another gateway on the same router, and a new lease at once", edit: func(s *scene) { s.spec.Gateway = "10.75.0.254" },
 		done: both(leases(func(l machine.Lease) bool {
 			return slices.Contains(l.Routes, machine.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr("10.75.0.254")})
