@@ -135,8 +135,8 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=200 ;;
-    walkthrough) seconds=150 ;;
+    traffic) seconds=245 ;;
+    walkthrough) seconds=230 ;;
     *) seconds=14400 ;;
   esac
   if [ "$seconds" -lt 120 ]; then echo "$seconds s"; else echo "$(((seconds + 30) / 60)) min"; fi
@@ -182,11 +182,11 @@ summarize() {
 run_all() {
   in_turn lint codegen unit contract
   set -m # a process group of its own, which ends with this script
-  in_turn monitoring node walkthrough release &
+  in_turn monitoring node walkthrough &
   set +m
   # shellcheck disable=SC2064 # the group that was just started
   trap "kill -- -$! 2>/dev/null" EXIT
-  in_turn e2e faults
+  in_turn e2e faults release
   wait
   in_turn traffic
 }
