@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
@@ -228,10 +227,7 @@ func whileNeutronIsDown(s *scene) {
 	start := s.stopNeutron()
 	s.kubectl(s.manifest(), "apply", "-f", "-")
 	s.waitFor(samplecrdv1.ReasonNeutronUnavailable)
-	select {
-	case <-time.After(*outage):
-	case <-s.Context().Done():
-	}
+	s.pause(*outage)
 	start()
 	s.waitFor(samplecrdv1.ReasonAvailable)
 }

@@ -46,10 +46,7 @@ func TestIdle(t *testing.T) {
 
 	const changed, listed = `"Changed Neutron"`, `"Listed Neutron's networks"`
 	before, lists, changes := w.versions(), w.controller.Log.Count(listed), w.controller.Log.Count(changed)
-	select {
-	case <-time.After(*idleFor):
-	case <-t.Context().Done():
-	}
+	w.pause(*idleFor)
 	lists = w.controller.Log.Count(listed) - lists
 	t.Logf("in %s: %d lists, %d changes in Neutron", *idleFor, lists, w.controller.Log.Count(changed)-changes)
 	if want := int(*idleFor / time.Minute); lists < want {

@@ -170,6 +170,14 @@ func (w *world) eventually(try func() error) {
 	}
 }
 
+// pause waits that long, or until the test ends.
+func (w *world) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-w.Context().Done():
+	}
+}
+
 // machine makes a machine on the Network. It is removed at the end of the test, before the Networks.
 func (w *world) machine(name string, on *samplecrdv1.Network, o machine.Options) *machine.Machine {
 	w.Helper()
