@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
+	"github.com/samplecrd/samplecrd-controller/pkg/clouds"
 	"github.com/samplecrd/samplecrd-controller/pkg/live"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron"
 	"github.com/samplecrd/samplecrd-controller/pkg/neutron/embedded"
@@ -165,5 +167,50 @@ func TestADeletionWithoutPermissionChangesNothing(t *testing.T) {
 	}
 	if after := f.InNeutron(); !slices.Equal(before, after) {
 		t.Errorf("Neutron has %v, want %v", after, before)
+	}
+}
+
+// TestOtherCredentialsInEveryScenario does what each scenario does with the credentials of a Secret, and then takes back the controller's
+// own, which lead to the same project. What their last list has shown is older than all of that: the controller must neither make
+// anything again nor undo anything.
+func TestOtherCredentialsInEveryScenario(t *testing.T) {
+	t.Parallel()
+	for _, s := range slices.Concat(world.Scenarios, world.Imports) {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			f := prepare(t, s)
+			f.CreateSecret()
+			s.Act(f.World)
+			if n := f.Find(); n == nil || n.DeletionTimestamp != nil {
+				return // credentials do not change any more
+			}
+			f.Edit(world.WithCredentials)
+			f.syncOften()
+			f.TakeChanges()
+			f.Edit(func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef = nil })
+			f.syncOften()
+			if again := f.TakeChanges(); len(again) > 0 {
+				t.Errorf("changes by the credentials of before: %q", again)
+			}
+			for _, violation := range f.finish(s) {
+				t.Error(violation)
+			}
+		})
+	}
+}
+
+// syncOften syncs until nothing is left to do, and lists Neutron only for clouds that are new.
+func (f *fixture) syncOften() {
+	f.t.Helper()
+	for range 12 {
+		f.refresh()
+		f.TakeJournal()
+		err := f.quietSync()
+		if errors.Is(err, clouds.ErrNotReady) {
+			key, _ := f.controller.queue.Get()
+			f.controller.queue.Done(key)
+		} else if len(f.TakeWrites()) == 0 {
+			return
+		}
 	}
 }

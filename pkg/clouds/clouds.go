@@ -394,6 +394,7 @@ func (c *Clouds) start(group Group, config neutron.Config) *cloud {
 	ctx, stop := context.WithCancel(klog.NewContext(c.ctx, logger))
 	shared := &cloud{Cloud: c.options.NewCloud(config, group.isOffered), group: group, stop: stop}
 	observer := shared.Observer()
+	observer.Join(c.own.Observer())
 	observer.AddHandler(c.handlers.Drift)
 	observer.OnRecovery(func() { c.eachSource(shared, c.offerChanged) }) // the Networks were called by Drift
 	c.running.Go(func() { run(ctx, shared.Cloud, func() { c.eachSource(shared, c.changed) }) })

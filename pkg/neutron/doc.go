@@ -66,6 +66,7 @@
 //
 // The cache that lists Neutron once per period. It knows owners by their UIDs, and no spec.
 //
+//	clock.go     whether a list is older than a change
 //	observer.go  the cache, and who is told when it changes
 //
 // # Cloud

@@ -199,6 +199,7 @@ func (c *Cloud) wakeImporters(owner Owner, id string) {
 // ForgetOwner forgets a Network that no longer exists: what it imports, and that it waits for the cloud.
 func (c *Cloud) ForgetOwner(uid types.UID) {
 	c.recovery.forget(uid)
+	c.observer.clock.forget(uid)
 	if id := c.imports.forget(uid); id != "" {
 		c.wakeImporters(Owner{UID: uid}, id)
 	}

@@ -31,10 +31,9 @@ type Observer struct {
 	handlers   []func(types.UID)
 	onRecovery func()
 	onRelist   func()
-	// tick orders lists and own changes: a list must not undo a change that was made after the
-	// list began.
-	tick    int64
-	records map[types.UID]record
+	clock      *clock
+	began      int64 // the tick at which the last list began that succeeded
+	records    map[types.UID]record
 	// err is the error of the last list; nil after a list that succeeded.
 	err error
 	// overflow is set while there are more networks than a list keeps.
@@ -67,11 +66,16 @@ func NewObserver(period time.Duration, list func(context.Context) (map[types.UID
 		isAway:     func() bool { return true },
 		onRecovery: func() {},
 		onRelist:   func() {},
+		clock:      &clock{},
 		records:    map[types.UID]record{},
 		firstList:  make(chan struct{}),
 		soon:       make(chan struct{}, 1),
 	}
 }
+
+// Join lets the Observer, which does not run yet, know of the changes that are made with the other one. What it has listed of an owner
+// before such a change is not known any more: the credentials of a Network can change at any time, even during a sync.
+func (o *Observer) Join(other *Observer) { o.clock = other.clock }
 
 // AddHandler adds a handler. It is called after a list for each owner whose networks another
 // client has changed since they were last observed, and for each that waits for the cloud if the
@@ -189,7 +193,7 @@ func (o *Observer) callHandlers(uid types.UID) {
 // cache stays as it is. It does not fail if there are more networks than a list keeps: the limit
 // protects memory, and must not stop the work. See Overflow.
 func (o *Observer) Relist(ctx context.Context) error {
-	began := o.lastTick()
+	began := o.clock.now()
 	found, err := o.list(ctx)
 	if errors.Is(err, errTooMany) {
 		if o.drop(began) {
@@ -229,8 +233,8 @@ func (o *Observer) Overflow() bool {
 }
 
 // Get returns what the cache has of the owner. known is false after a change whose outcome
-// is not known, and after an overflow: the caller must ask Neutron. It is false too, with the
-// error of the last list, if no list has succeeded yet.
+// is not known, after a change with a joined Observer, and after an overflow: the caller must ask Neutron. It is false too,
+// with the error of the last list, if no list has succeeded yet.
 func (o *Observer) Get(uid types.UID) (observed *Observed, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -238,7 +242,16 @@ func (o *Observer) Get(uid types.UID) (observed *Observed, known bool, err error
 		return &Observed{}, false, o.err
 	}
 	r := o.records[uid]
+	if o.isOutdated(uid, r) {
+		return &Observed{}, false, nil
+	}
 	return r.get(), !r.unknown && !o.overflow, nil
+}
+
+// isOutdated reports whether a joined Observer has changed something of the owner since the record was listed. It is called with the
+// lock held.
+func (o *Observer) isOutdated(uid types.UID, r record) bool {
+	return o.clock.lastChange(uid) > max(r.tick, o.began)
 }
 
 // get returns what was observed, which is empty if nothing is known.
@@ -272,7 +285,7 @@ func (o *Observer) known() map[types.UID]*Observed {
 func (o *Observer) knownLocked() map[types.UID]*Observed {
 	known := make(map[types.UID]*Observed, len(o.records))
 	for uid, r := range o.records {
-		if !r.unknown {
+		if !r.unknown && !o.isOutdated(uid, r) {
 			known[uid] = r.observed
 		}
 	}
@@ -313,18 +326,10 @@ func (o *Observer) Invalidate(uid types.UID) {
 func (o *Observer) modify(uid types.UID, change func(*record)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.tick++
 	r := o.records[uid]
-	r.tick = o.tick
+	r.tick = o.clock.change(uid)
 	change(&r)
 	o.records[uid] = r
-}
-
-// lastTick returns the tick of the last own change.
-func (o *Observer) lastTick() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.tick
 }
 
 // drop empties the cache after a list that began at that tick and found too much to keep. It
@@ -352,6 +357,7 @@ func (o *Observer) merge(began int64, found map[types.UID]*Observed, err error) 
 		return nil, nil
 	}
 	o.overflow = false
+	o.began = began
 	o.lists++
 	o.lastList = time.Now()
 

@@ -6,6 +6,7 @@ package neutron
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -157,6 +158,36 @@ func TestAListAndAnOwnChange(t *testing.T) {
 			w.sky.networks = []*Network{netOf("u", "z")}
 			equal(t, []types.UID{"u", "v"}, w.relist(t))
 			w.owned(t, "u", netOf("u", "z"))
+		})
+	}
+}
+
+// The credentials of a Network change, and so another Observer has it: what that one has listed before a change is not known any more.
+func TestAChangeWithAJoinedObserver(t *testing.T) {
+	before, after := netOf("u", "a"), netOf("u", "a", func(n *Network) { n.Name = "ours" })
+	for _, when := range []string{"after a list", "during a list"} {
+		t.Run(when, func(t *testing.T) {
+			w, x := watch(before, netOf("v", "b")), watch()
+			w.Join(x.Observer)
+			change := func() { x.Update("u", having(after)) }
+			if when == "during a list" {
+				w.sky.meanwhile = change
+			}
+			w.relist(t)
+			if when == "after a list" {
+				w.owned(t, "u", before)
+				change()
+			}
+			w.owned(t, "v", netOf("v", "b"))
+			observed, known, err := w.Get("u")
+			noError(t, err)
+			equal(t, false, known || observed.Exists())
+			all, _ := w.All()
+			equal(t, []types.UID{"v"}, slices.Collect(maps.Keys(all)))
+
+			w.sky = sky{networks: []*Network{after}}
+			w.relist(t)
+			w.owned(t, "u", after)
 		})
 	}
 }

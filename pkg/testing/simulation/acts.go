@@ -58,20 +58,21 @@ var kinds = map[string]struct {
 		n.Labels = map[string]string{"team": fmt.Sprint(r.IntN(9))}
 	})},
 
-	"create an import":         {6, onImport((*World).create)},
-	"change an import":         {10, onImport(edit(changeImport))},
-	"delete an import":         {3, onImport((*World).delete)},
-	"tags of others":           {3, onImport((*World).changeTags)},
-	"an import is gone":        {1, onImport((*World).deleteLegacy)},
-	"declare for a Deployment": {6, (*World).declare},
-	"delete a Deployment":      {2, (*World).deleteDeployment},
-	"change a Secret":          {3, (*World).changeSecret},
-	"a cloud is forbidden":     {2, (*World).forbidCloud},
-	"delete a namespace":       {2, (*World).deleteNamespace},
-	"remove a finalizer":       {2, (*World).removeFinalizer},
-	"a finalizer is too late":  {3, (*World).deleteAtOnce},
-	"an import's is too late":  {3, onImport((*World).deleteAtOnce)},
-	"remove a status":          {3, (*World).removeStatus},
+	"create an import":           {6, onImport((*World).create)},
+	"change an import":           {10, onImport(edit(changeImport))},
+	"delete an import":           {3, onImport((*World).delete)},
+	"tags of others":             {3, onImport((*World).changeTags)},
+	"an import is gone":          {1, onImport((*World).deleteLegacy)},
+	"declare for a Deployment":   {6, (*World).declare},
+	"delete a Deployment":        {2, (*World).deleteDeployment},
+	"change a Secret":            {3, (*World).changeSecret},
+	"a Secret changes meanwhile": {12, (*World).changeSecretMeanwhile},
+	"a cloud is forbidden":       {2, (*World).forbidCloud},
+	"delete a namespace":         {2, (*World).deleteNamespace},
+	"remove a finalizer":         {2, (*World).removeFinalizer},
+	"a finalizer is too late":    {3, (*World).deleteAtOnce},
+	"an import's is too late":    {3, onImport((*World).deleteAtOnce)},
+	"remove a status":            {3, (*World).removeStatus},
 
 	"a similar network":      {4, (*World).addSimilar},
 	"a port":                 {4, (*World).addPort},
@@ -138,7 +139,7 @@ func hasTwins(seed uint64) bool { return seed%5 == 0 }
 // anew lists what makes another process the leader, or lets it open a cloud again. To that, all networks of a twin look like its
 // own orphans, as the documentation says.
 var anew = []string{
-	"change a Secret", "delete a namespace",
+	"change a Secret", "a Secret changes meanwhile", "delete a namespace",
 	"the leader is killed", "a replica is killed", "killed at a request", "the leader is stopped", "the leader is suspended",
 	"Kubernetes is away", "Kubernetes is unreliable", "a backup is restored", "another cluster ID",
 }

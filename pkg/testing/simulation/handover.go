@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	samplecrdv1 "github.com/samplecrd/samplecrd-controller/pkg/apis/samplecrd/v1"
@@ -84,6 +85,7 @@ func (w *World) tendHandover() (isStopped bool) {
 		w.endHandover()
 	default:
 		h.isInterrupted = h.isInterrupted || slices.ContainsFunc(w.all(), isMoving)
+		w.followAdvice(h)
 		w.startMover(h)
 	}
 	return true
@@ -110,7 +112,7 @@ func (w *World) startMover(h *handover, old ...samplecrdv1.Network) {
 		defer close(p.ended)
 		code, output, err := w.program.Move(ctx, spec, h.from, old)
 		w.log("%s has ended: %d, %v\n%s", p.name, code, err, output)
-		p.code = code // before ended is closed
+		p.code, p.output = code, output // before ended is closed
 	})
 }
 
@@ -167,8 +169,55 @@ func count(is bool) int {
 func (w *World) tidyMoves() {
 	h := w.handover
 	if h != nil && w.cluster == h.to && h.mover.hasEnded() && slices.ContainsFunc(w.all(), isMoving) {
+		w.followAdvice(h)
 		w.startMover(h)
 	}
+}
+
+// followAdvice does what the last process of the subcommand has told users to do with the Networks that it could not move.
+func (w *World) followAdvice(h *handover) {
+	if h.mover == nil || !h.mover.hasEnded() {
+		return
+	}
+	for _, n := range w.all() {
+		_, advice, _ := strings.Cut("\n"+h.mover.output, fmt.Sprintf("\n%s/%s: error: ", n.Namespace, n.Name))
+		advice, _, _ = strings.Cut(advice, "\n")
+		next := n.DeepCopy()
+		isGone := strings.Contains(advice, "If what it takes over is gone, remove its annotation") && !w.isMarked(n)
+		if isGone || strings.Contains(advice, "remove its annotation "+samplecrdv1.AnnotationMovingFrom+", for which the deletion waits") {
+			delete(next.Annotations, samplecrdv1.AnnotationMovingFrom)
+		}
+		if strings.Contains(advice, "if no controller works here, remove its finalizer") && w.cluster != h.to {
+			w.left[string(n.UID)], next.Finalizers = true, nil
+		}
+		if !equality.Semantic.DeepEqual(n, next) {
+			w.log("a user follows the advice for %s: %s", n.Name, advice)
+			w.update(next)
+		}
+	}
+}
+
+// isMarked reports whether anything in Neutron has a mark of the Network, or of the one that it takes over from.
+func (w *World) isMarked(n *samplecrdv1.Network) bool {
+	_, from, _ := strings.Cut(n.Annotations[samplecrdv1.AnnotationMovingFrom], "/")
+	uids, now := []string{string(n.UID), from}, w.cloud.snapshot()
+	is := func(description string) bool { return slices.Contains(uids, ownerIn(w.ids, description)) }
+	for _, o := range now.Networks {
+		if is(o.Description) || slices.ContainsFunc(o.Importers(), func(uid string) bool { return slices.Contains(uids, uid) }) {
+			return true
+		}
+	}
+	for _, o := range now.Subnets {
+		if is(o.Description) {
+			return true
+		}
+	}
+	for _, o := range now.Routers {
+		if is(o.Description) {
+			return true
+		}
+	}
+	return false
 }
 
 func isMoving(n *samplecrdv1.Network) bool {

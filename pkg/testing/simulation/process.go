@@ -76,9 +76,11 @@ type process struct {
 	kill   func()
 	cancel context.CancelFunc
 	ended  chan struct{}
-	// handover is what the process works for, and code its exit code when it has ended; nil and 0 for a controller.
+	// handover is what the process works for, and code its exit code and output what it has printed, when it has ended; nil, 0 and ""
+	// for a controller.
 	handover *handover
 	code     int
+	output   string
 	// suspended is until when the process sends and receives nothing.
 	suspended time.Time
 }

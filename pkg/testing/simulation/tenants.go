@@ -114,6 +114,22 @@ func (w *World) changeSecret(s *slot, r *rand.Rand) {
 	w.after(time.Duration(1+r.IntN(60))*time.Second, again)
 }
 
+// changeSecretMeanwhile changes the Networks of a tenant, and replaces the Secret by one with the same credentials while Neutron is slow to
+// answer the requests for that.
+func (w *World) changeSecretMeanwhile(s *slot, r *rand.Rand) {
+	tenant := tenantOf(s)
+	w.set(func() { w.slowness = 100 })
+	for _, s := range w.slots {
+		if s.namespace == tenant {
+			editSpec([]func(*World, *slot, *rand.Rand, *samplecrdv1.Network){changePool, changeRouter, changeRoutes}[r.IntN(3)])(w, s, r)
+		}
+	}
+	w.after(time.Duration(1+r.IntN(15))*time.Second, func() {
+		w.set(func() { w.slowness = 0 })
+		w.putSecret(secretOf(tenant), fmt.Sprintf("# %d\n", r.Uint32()))
+	})
+}
+
 // deleteNamespace deletes all objects of a tenant, in any order. Later the tenant comes back.
 func (w *World) deleteNamespace(s *slot, r *rand.Rand) {
 	namespace := tenantOf(s)
