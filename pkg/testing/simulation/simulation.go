@@ -181,7 +181,8 @@ func (w *World) furnish() {
 	for _, name := range []string{"gate", "gate2"} {
 		w.gates[name] = w.own("router", object{"name": name, "external_gateway_info": object{"network_id": w.externals["public"]}})
 	}
-	for name, prefix := range map[string]string{"team": "10.200.0.0/16", "spare": "10.201.0.0/16"} {
+	for i, name := range []string{"team", "spare"} {
+		prefix := fmt.Sprintf("10.%d.0.0/16", 200+i)
 		var pool struct{ SubnetPool struct{ ID string } }
 		_ = w.cloud.byAdmin("POST", "subnetpools", object{"subnetpool": object{"name": name, "prefixes": []string{prefix}, "shared": true}}, &pool)
 		w.pools[name] = pool.SubnetPool.ID
