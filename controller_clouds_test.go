@@ -185,12 +185,20 @@ func TestOtherCredentialsInEveryScenario(t *testing.T) {
 				return // credentials do not change any more
 			}
 			f.Edit(world.WithCredentials)
-			f.syncOften()
+			theirs := f.syncOften()
 			f.TakeChanges()
 			f.Edit(func(n *samplecrdv1.Network) { n.Spec.CloudCredentialsRef = nil })
-			f.syncOften()
+			ours := f.syncOften()
 			if again := f.TakeChanges(); len(again) > 0 {
 				t.Errorf("changes by the credentials of before: %q", again)
+			}
+			isNew := neutron.ReasonOf(ours) == neutron.Unresolved // the object with that name: the list is repeated after some seconds
+			if (ours == nil) != (theirs == nil) && !isNew {
+				t.Errorf("the sync ends with %v, and with the Secret with %v", ours, theirs)
+			}
+			f.TakeJournal()
+			if again := f.quietSync(); again == nil {
+				f.ExpectJournal() // what was read is known
 			}
 			for _, violation := range f.finish(s) {
 				t.Error(violation)
@@ -199,8 +207,8 @@ func TestOtherCredentialsInEveryScenario(t *testing.T) {
 	}
 }
 
-// syncOften syncs until nothing is left to do, and lists Neutron only for clouds that are new.
-func (f *fixture) syncOften() {
+// syncOften syncs until a sync writes nothing, and returns its error. It lists Neutron only for clouds that are new.
+func (f *fixture) syncOften() error {
 	f.t.Helper()
 	for range 12 {
 		f.refresh()
@@ -210,7 +218,9 @@ func (f *fixture) syncOften() {
 			key, _ := f.controller.queue.Get()
 			f.controller.queue.Done(key)
 		} else if len(f.TakeWrites()) == 0 {
-			return
+			return err
 		}
 	}
+	f.t.Fatal("the syncs write again and again")
+	return nil
 }

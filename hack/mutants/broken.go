@@ -136,7 +136,10 @@ var brokenByHand = []broken{
 	}, ".", "^TestUnmanagedSubnetOfAnotherProjectIsReportedOnce$"},
 	{"too-many-networks-are-an-error", "pkg/neutron/observer.go", []string{
 		"if errors.Is(err, errTooMany) {", "if false && errors.Is(err, errTooMany) {",
-	}, "./pkg/neutron", "^TestAfterAnOverflowNothingIsKnownAndNothingFails$"},
+	}, "./pkg/neutron", "^TestAfterAnOverflowOnlyWhatWasReadIsKnownAndNothingFails$"},
+	{"clouds-do-not-know-of-each-other", "pkg/clouds/clouds.go", []string{
+		"	observer.Join(c.own.Observer())\n", "",
+	}, ".", "^TestOtherCredentialsInEveryScenario$"},
 	{"router-before-its-status", "pkg/neutron/steps.go", []string{
 		"if !i.RouterRecorded {", "if false {",
 		"if !i.RouterRecorded || !s.IsOwn && i.RouterID != s.Router {", "if s.IsOwn && false {",

@@ -91,7 +91,7 @@ func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Observ
 		return c.readNeutron(ctx, identity, isRouted)
 	}
 	isComplete := cached.RoutersKnown || !isRouted // a relist may have lacked the routers
-	if err == nil && cached.Exists() && isComplete {
+	if known && cached.Exists() && isComplete {
 		return c.withShares(ctx, identity, cached)
 	}
 	if err != nil {

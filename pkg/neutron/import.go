@@ -222,8 +222,8 @@ func (c *Cloud) addImported(ctx context.Context, networks []*Network) ([]*Networ
 	}
 	for id := range missing {
 		for _, importer := range c.imports.of(id) {
-			cached, _, _ := c.observer.Get(importer)
-			if known := cached.network(id); known != nil {
+			cached, isKnown, _ := c.observer.Get(importer)
+			if known := cached.network(id); known != nil && isKnown {
 				shared := *known // the interfaces are added to it
 				networks = append(networks, &shared)
 				break

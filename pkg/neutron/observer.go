@@ -233,8 +233,8 @@ func (o *Observer) Overflow() bool {
 }
 
 // Get returns what the cache has of the owner. known is false after a change whose outcome
-// is not known, after a change with a joined Observer, and after an overflow: the caller must ask Neutron. It is false too,
-// with the error of the last list, if no list has succeeded yet.
+// is not known, after a change with a joined Observer, and, for an owner without a network, after an overflow: the caller must ask
+// Neutron. It is false too, with the error of the last list, if no list has succeeded yet.
 func (o *Observer) Get(uid types.UID) (observed *Observed, known bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -242,10 +242,7 @@ func (o *Observer) Get(uid types.UID) (observed *Observed, known bool, err error
 		return &Observed{}, false, o.err
 	}
 	r := o.records[uid]
-	if o.isOutdated(uid, r) {
-		return &Observed{}, false, nil
-	}
-	return r.get(), !r.unknown && !o.overflow, nil
+	return r.get(), !r.unknown && !o.isOutdated(uid, r) && (!o.overflow || r.get().Exists()), nil
 }
 
 // isOutdated reports whether a joined Observer has changed something of the owner since the record was listed. It is called with the
@@ -270,8 +267,12 @@ func (o *Observer) All() (all map[types.UID]*Observed, lists int) {
 	if o.lists == 0 {
 		return map[types.UID]*Observed{}, 0
 	}
-	all = o.knownLocked()
-	maps.DeleteFunc(all, func(uid types.UID, observed *Observed) bool { return observed.IsEmpty() || observed.isImportedBy(uid) })
+	all = map[types.UID]*Observed{}
+	for uid, r := range o.records {
+		if !r.unknown && !r.observed.IsEmpty() && !r.observed.isImportedBy(uid) {
+			all[uid] = r.observed
+		}
+	}
 	return all, o.lists
 }
 
@@ -279,10 +280,6 @@ func (o *Observer) All() (all map[types.UID]*Observed, lists int) {
 func (o *Observer) known() map[types.UID]*Observed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.knownLocked()
-}
-
-func (o *Observer) knownLocked() map[types.UID]*Observed {
 	known := make(map[types.UID]*Observed, len(o.records))
 	for uid, r := range o.records {
 		if !r.unknown && !o.isOutdated(uid, r) {

@@ -120,9 +120,9 @@ func (c *Cloud) listShares(ctx context.Context, owned map[types.UID][]*Network) 
 		return err
 	}
 	for owner, networks := range shared {
-		cached, _, _ := c.observer.Get(owner)
+		cached, isKnown, _ := c.observer.Get(owner)
 		for _, n := range networks {
-			if known := cached.network(n.ID); known != nil {
+			if known := cached.network(n.ID); known != nil && isKnown {
 				n.Shares, n.SharesKnown = known.Shares, known.SharesKnown
 			}
 		}

@@ -184,10 +184,11 @@ func (w *World) followAdvice(h *handover) {
 		advice, _, _ = strings.Cut(advice, "\n")
 		next := n.DeepCopy()
 		isGone := strings.Contains(advice, "If what it takes over is gone, remove its annotation") && !w.isMarked(n)
-		if isGone || strings.Contains(advice, "remove its annotation "+samplecrdv1.AnnotationMovingFrom+", for which the deletion waits") {
+		isWaiting := strings.Contains(advice, "remove its annotation "+samplecrdv1.AnnotationMovingFrom+", for which the deletion waits")
+		if isGone || isWaiting && n.DeletionTimestamp != nil { // a restore can have made the advice outdated
 			delete(next.Annotations, samplecrdv1.AnnotationMovingFrom)
 		}
-		if strings.Contains(advice, "if no controller works here, remove its finalizer") && w.cluster != h.to {
+		if strings.Contains(advice, "if no controller works here, remove its finalizer") && w.cluster != h.to && n.DeletionTimestamp != nil {
 			w.left[string(n.UID)], next.Finalizers = true, nil
 		}
 		if !equality.Semantic.DeepEqual(n, next) {
