@@ -210,7 +210,7 @@ func (r Request) Move(ctx context.Context, clients *kubeclient.Clients, cloudOf 
 			claims[claimOf(p.cloud, p.handover.From)] = results[i]
 		}
 	}
-	text, isAgain := m.rest(ctx, claims)
+	text, isAgain := m.rest(ctx, pairs, claims)
 	_, err = io.WriteString(stdout, text+networks.Summary(len(pairs), counts, moved, planned, unneeded, failed)+"\n")
 	switch {
 	case err != nil || isAgain || counts[failed] > 0:

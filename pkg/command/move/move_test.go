@@ -915,6 +915,25 @@ default/web: error: not finished, run this again: somebody has removed its final
 		}, []call{{sure, 1, strings.Replace(moved.want, "1 Network:", `error: cluster OLD has in cloud embedded again, so its controller still works:
   OLD-WEB: network WEB-AGAIN "default/web" 10.0.0.0/24
 1 Network:`, 1)}}},
+		{"a request of the old controller takes effect late", func(f *fixture) string {
+			f.old("WEB", "default/web", oldWeb)
+			f.network("web")
+			f.network("late")
+			f.meddle("patch", 2, 2, func() { f.old("LATE", "default/late", "OLD-LATE") })
+			return ""
+		}, []call{{sure, 1, `
+default/late: nothing to move: nothing of cluster OLD fits it
+default/web: moved from OLD-WEB, found by the name
+  1. mark of network WEB replaced
+  2. mark of subnet WEB-SUBNET replaced
+error: cluster OLD has got in cloud embedded meanwhile what these Networks take over: run this again:
+  OLD-LATE: network LATE "default/late" 10.0.0.0/24
+2 Networks: 1 moved, 1 with nothing to move`}, {sure, 0, `
+default/late: moved from OLD-LATE, found by the name
+  1. mark of network LATE replaced
+  2. mark of subnet LATE-SUBNET replaced
+default/web: nothing to move: it has everything of OLD-WEB
+2 Networks: 1 moved, 1 with nothing to move`}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t)

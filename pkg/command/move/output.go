@@ -120,9 +120,10 @@ func claimOf(cloud *neutron.Cloud, owner neutron.Owner) claim {
 	return claim{place, owner}
 }
 
-// rest says what the old cluster has and no Network has claimed. After a move, nothing of what was claimed may be there: isAgain means
-// that somebody still works with the old ID, or that it is not known.
-func (m *mover) rest(ctx context.Context, claims map[claim]result) (text string, isAgain bool) {
+// rest says what the old cluster has and no Network has claimed. After a move, nothing of what was claimed may be there, or has come
+// meanwhile for one of the Networks: isAgain means that somebody still works with the old ID, that a request of a controller that was
+// stopped just before has taken effect late, or that it is not known.
+func (m *mover) rest(ctx context.Context, pairs []pair, claims map[claim]result) (text string, isAgain bool) {
 	for _, cloud := range m.clouds() {
 		i := m.inventories[cloud]
 		if m.request.Yes {
@@ -133,10 +134,13 @@ func (m *mover) rest(ctx context.Context, claims map[claim]result) (text string,
 				continue
 			}
 		}
-		var unclaimed, again []types.UID
+		var unclaimed, again, late []types.UID
+		fits := i.fitting(pairs, cloud)
 		for owner := range i.owners {
 			switch result := claims[claimOf(cloud, owner)]; {
 			case owner.Cluster != i.from || result == failed:
+			case result == "" && fits[owner]:
+				late = append(late, owner.UID)
 			case result == "":
 				unclaimed = append(unclaimed, owner.UID)
 			case m.request.Yes:
@@ -149,9 +153,24 @@ func (m *mover) rest(ctx context.Context, claims map[claim]result) (text string,
 		if len(again) > 0 {
 			text += fmt.Sprintf("error: cluster %s has in cloud %s again, so its controller still works:\n%s", i.from, cloud.Name(), i.describe(again))
 		}
-		isAgain = isAgain || len(again) > 0
+		if len(late) > 0 {
+			text += fmt.Sprintf("error: cluster %s has got in cloud %s meanwhile what these Networks take over: run this again:\n%s", i.from, cloud.Name(), i.describe(late))
+		}
+		isAgain = isAgain || len(again) > 0 || len(late) > 0
 	}
 	return text, isAgain
+}
+
+// fitting returns the owners that fit a Network for which the old cluster had nothing when the command began.
+func (i inventory) fitting(pairs []pair, cloud *neutron.Cloud) map[neutron.Owner]bool {
+	found := map[neutron.Owner]bool{}
+	for _, p := range pairs {
+		if p.cloud == cloud && p.err == nil && p.handover.From.UID == "" {
+			owner, _, _ := i.match(p.Target)
+			found[owner] = true
+		}
+	}
+	return found
 }
 
 // clouds returns the clouds of the Networks.
