@@ -180,6 +180,7 @@ summarize() {
 # Neutrons run at the same time, because each needs a core. traffic runs alone: its agents and
 # machines need the rest.
 run_all() {
+  hack/neutron/fetch.sh >"$LOGS/fetch.log" 2>&1 & # while the first suites compute; those that need it say what is wrong
   in_turn lint codegen unit contract
   set -m # a process group of its own, which ends with this script
   in_turn monitoring node walkthrough &
