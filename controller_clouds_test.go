@@ -23,7 +23,8 @@ import (
 	"github.com/samplecrd/samplecrd-controller/pkg/testing/world"
 )
 
-// Networks that need what an administrator gives: a ClusterCloud that finishes them, or the permission to use a cloud.
+// Networks that need what an administrator gives: a ClusterCloud that finishes them, or the permission to use a cloud; and those whose
+// credentials change.
 
 const systemNamespace = "samplecrd-system"
 

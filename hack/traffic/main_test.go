@@ -150,7 +150,7 @@ func (s *site) binary() string { return filepath.Join(s.dir, "samplecrd-controll
 func (s *site) startController() error {
 	resync := "10s" // each list takes a good part of a second of Neutron's CPU time
 	if *idleNetworks > 0 {
-		resync = "5s"
+		resync = "5s" // each one can show that the controller repairs what the agents change
 	}
 	log, err := os.Create(filepath.Join(s.dir, "controller.log"))
 	if err != nil {

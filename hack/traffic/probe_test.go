@@ -16,6 +16,7 @@ func aProbe(t *testing.T) {
 	w := newWorld(t)
 	pair := w.apply(network("pair", "{cidr: 10.63.0.0/24}"))
 	from, to := w.machine("1", pair, machine.Options{}), w.machine("2", pair, machine.Options{})
+	w.expectNothingOnTheHost()
 	address := to.Lease.Address.Addr().String()
 	w.reaches(from, address)
 	probe := func(while func()) machine.Result {

@@ -59,8 +59,8 @@ func (c *Cloud) Client() *Client { return c.client }
 type Read int
 
 const (
-	// Cached reads the Observer's cache, and Neutron if the cache has no such network: an
-	// empty cache does not prove that there is none.
+	// Cached reads the Observer's cache, and Neutron if the cache has no such network, or does not
+	// know it: an empty cache does not prove that there is none.
 	Cached Read = iota
 	// CacheOnly reads only the cache. It is for a Network whose finalizer was just added:
 	// nothing can exist yet in Neutron.
@@ -81,7 +81,7 @@ func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Obs
 
 func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Observed, error) {
 	c.imports.add(identity)
-	all, known, err := c.observer.Get(identity.Owner.UID) // not known after a change whose outcome is not known
+	all, known, err := c.observer.Get(identity.Owner.UID)
 	cached := all.of(identity)
 	isRouted := c.routing.need(identity, cached)
 	c.sharing.need(identity)

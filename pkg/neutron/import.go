@@ -196,7 +196,7 @@ func (c *Cloud) wakeImporters(owner Owner, id string) {
 	}
 }
 
-// ForgetOwner forgets a Network that no longer exists: what it imports, and that it waits for the cloud.
+// ForgetOwner forgets a Network that no longer exists: what it imports, that it waits for the cloud, and when it was changed.
 func (c *Cloud) ForgetOwner(uid types.UID) {
 	c.recovery.forget(uid)
 	c.observer.clock.forget(uid)

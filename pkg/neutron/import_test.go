@@ -325,8 +325,10 @@ func TestTheNextImporterIsWokenWhenTheNetworkIsFree(t *testing.T) {
 	equal(t, id, kept.ID)
 	equal(t, []types.UID{otherUID}, w.told)
 	equal(t, NewTags("team-a"), w.inNeutron(t, id).Tags)
+	equal(t, true, w.observer.clock.lastChange(owner.UID) > 0)
 	w.ForgetOwner(owner.UID)
 	equal(t, []types.UID{otherUID}, w.Cloud.imports.of(id))
+	equal(t, int64(0), w.observer.clock.lastChange(owner.UID))
 }
 
 // The mark is taken off even if the read that confirms it has failed in a way that changes nothing.

@@ -73,8 +73,9 @@ func NewObserver(period time.Duration, list func(context.Context) (map[types.UID
 	}
 }
 
-// Join lets the Observer, which does not run yet, know of the changes that are made with the other one. What it has listed of an owner
-// before such a change is not known any more: the credentials of a Network can change at any time, even during a sync.
+// Join gives both Observers, and all that are joined to the other one, one clock: what one of them has listed of an owner is not known
+// any more when another one has changed or read something of the owner since that list began. The credentials of a Network can change at
+// any time, also during a sync. It is called before the Observer runs.
 func (o *Observer) Join(other *Observer) { o.clock = other.clock }
 
 // AddHandler adds a handler. It is called after a list for each owner whose networks another
@@ -233,7 +234,7 @@ func (o *Observer) Overflow() bool {
 }
 
 // Get returns what the cache has of the owner. known is false after a change whose outcome
-// is not known, after a change with a joined Observer, and, for an owner without a network, after an overflow: the caller must ask
+// is not known, after a change or a read with a joined Observer, and, for an owner without a network, after an overflow: the caller must ask
 // Neutron. It is false too, with the error of the last list, if no list has succeeded yet.
 func (o *Observer) Get(uid types.UID) (observed *Observed, known bool, err error) {
 	o.mu.Lock()
@@ -260,7 +261,8 @@ func (r record) get() *Observed {
 }
 
 // All returns what the cache has of each owner that has networks or routers of its own, and how many lists have
-// succeeded. It leaves out owners of which nothing is known, and those that import their network.
+// succeeded. It leaves out owners of which nothing is known, and those that import their network. What a joined Observer has changed since
+// is as it was listed: an orphan stays the same one.
 func (o *Observer) All() (all map[types.UID]*Observed, lists int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

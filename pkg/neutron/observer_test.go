@@ -168,7 +168,11 @@ func TestAChangeWithAJoinedObserver(t *testing.T) {
 	for _, when := range []string{"after a list", "during a list"} {
 		t.Run(when, func(t *testing.T) {
 			w, x := watch(before, netOf("v", "b")), watch()
-			w.Join(x.Observer)
+			if when == "after a list" {
+				x.Join(w.Observer)
+			} else {
+				w.Join(x.Observer)
+			}
 			change := func() { x.Update("u", having(after)) }
 			if when == "during a list" {
 				w.sky.meanwhile = change

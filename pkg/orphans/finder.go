@@ -288,6 +288,9 @@ func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners
 		if err != nil {
 			return fmt.Errorf("delete orphan %s from Neutron: %w", orphan.id(), err)
 		}
+		if gone {
+			cloud.ForgetOwner(orphan.OwnerUID)
+		}
 		f.update(cloud, orphan, gone)
 	}
 	return nil

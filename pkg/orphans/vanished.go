@@ -119,6 +119,9 @@ func (v *Vanished) remove(ctx context.Context, network *samplecrdv1.Network) err
 	if err == nil {
 		err = v.removeFrom(klog.NewContext(ctx, logger), cloud, network)
 	}
+	if err == nil {
+		v.clouds.ForgetOwner(network.UID)
+	}
 	switch {
 	case neutron.ReasonOf(err) == neutron.NoCredentials, neutron.ReasonOf(err) == neutron.OtherCloud, neutron.ReasonOf(err) == neutron.OtherOwner:
 		logger.Info("Left what a vanished Network created", "err", err)
@@ -134,7 +137,7 @@ func (v *Vanished) remove(ctx context.Context, network *samplecrdv1.Network) err
 
 func (v *Vanished) removeFrom(ctx context.Context, cloud *neutron.Cloud, network *samplecrdv1.Network) error {
 	identity := neutron.NewIdentity(network, v.cluster)
-	observed, err := cloud.Observe(ctx, identity, neutron.Cached)
+	observed, err := cloud.Observe(ctx, identity, neutron.Live)
 	if err != nil {
 		return err
 	}

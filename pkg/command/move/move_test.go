@@ -912,7 +912,7 @@ default/web: error: not finished, run this again: somebody has removed its final
 			f.network("web")
 			f.meddle("patch", 2, 2, func() { f.old("WEB-AGAIN", "default/web", oldWeb) })
 			return ""
-		}, []call{{sure, 1, strings.Replace(moved.want, "1 Network:", `error: cluster OLD has in cloud embedded again, so its controller still works:
+		}, []call{{sure, 1, strings.Replace(moved.want, "1 Network:", `error: cluster OLD has in cloud embedded again what was moved: its controller still works, or a request of it has taken effect late:
   OLD-WEB: network WEB-AGAIN "default/web" 10.0.0.0/24
 1 Network:`, 1)}}},
 		{"a request of the old controller takes effect late", func(f *fixture) string {
@@ -926,7 +926,7 @@ default/late: nothing to move: nothing of cluster OLD fits it
 default/web: moved from OLD-WEB, found by the name
   1. mark of network WEB replaced
   2. mark of subnet WEB-SUBNET replaced
-error: cluster OLD has got in cloud embedded meanwhile what these Networks take over: run this again:
+error: cluster OLD has something new in cloud embedded that these Networks take over: check that its controller is stopped, and run this again:
   OLD-LATE: network LATE "default/late" 10.0.0.0/24
 2 Networks: 1 moved, 1 with nothing to move`}, {sure, 0, `
 default/late: moved from OLD-LATE, found by the name

@@ -120,9 +120,8 @@ func claimOf(cloud *neutron.Cloud, owner neutron.Owner) claim {
 	return claim{place, owner}
 }
 
-// rest says what the old cluster has and no Network has claimed. After a move, nothing of what was claimed may be there, or has come
-// meanwhile for one of the Networks: isAgain means that somebody still works with the old ID, that a request of a controller that was
-// stopped just before has taken effect late, or that it is not known.
+// rest says what the old cluster has and no Network has claimed. isAgain means that after a move the old cluster has something that a
+// Network has claimed, or fits now, or that this is not known: its controller still works, or a request of it has taken effect late.
 func (m *mover) rest(ctx context.Context, pairs []pair, claims map[claim]result) (text string, isAgain bool) {
 	for _, cloud := range m.clouds() {
 		i := m.inventories[cloud]
@@ -151,10 +150,10 @@ func (m *mover) rest(ctx context.Context, pairs []pair, claims map[claim]result)
 			text += fmt.Sprintf("None of these Networks takes over what cluster %s has in cloud %s:\n%s", i.from, cloud.Name(), i.describe(unclaimed))
 		}
 		if len(again) > 0 {
-			text += fmt.Sprintf("error: cluster %s has in cloud %s again, so its controller still works:\n%s", i.from, cloud.Name(), i.describe(again))
+			text += fmt.Sprintf("error: cluster %s has in cloud %s again what was moved: its controller still works, or a request of it has taken effect late:\n%s", i.from, cloud.Name(), i.describe(again))
 		}
 		if len(late) > 0 {
-			text += fmt.Sprintf("error: cluster %s has got in cloud %s meanwhile what these Networks take over: run this again:\n%s", i.from, cloud.Name(), i.describe(late))
+			text += fmt.Sprintf("error: cluster %s has something new in cloud %s that these Networks take over: check that its controller is stopped, and run this again:\n%s", i.from, cloud.Name(), i.describe(late))
 		}
 		isAgain = isAgain || len(again) > 0 || len(late) > 0
 	}
@@ -165,8 +164,11 @@ func (m *mover) rest(ctx context.Context, pairs []pair, claims map[claim]result)
 func (i inventory) fitting(pairs []pair, cloud *neutron.Cloud) map[neutron.Owner]bool {
 	found := map[neutron.Owner]bool{}
 	for _, p := range pairs {
-		if p.cloud == cloud && p.err == nil && p.handover.From.UID == "" {
-			owner, _, _ := i.match(p.Target)
+		if p.err != nil || p.handover.From.UID != "" {
+			continue
+		}
+		// An error is that of the next run.
+		if owner, _, _ := i.match(p.Target); claimOf(p.cloud, owner) == claimOf(cloud, owner) {
 			found[owner] = true
 		}
 	}

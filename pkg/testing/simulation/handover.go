@@ -61,6 +61,7 @@ func (w *World) changeClusterID(_ *slot, r *rand.Rand) {
 	for _, replica := range w.replicas {
 		if r.IntN(2) == 0 {
 			w.killProcess(replica)
+			w.handover.next = time.Now().Add(30 * time.Second) // Neutron may still handle its last request
 		} else {
 			w.stopProcess(replica)
 		}

@@ -119,9 +119,9 @@ func (w *World) changeSecret(s *slot, r *rand.Rand) {
 func (w *World) changeSecretMeanwhile(s *slot, r *rand.Rand) {
 	tenant := tenantOf(s)
 	w.set(func() { w.slowness = 100 })
-	for _, s := range w.slots {
-		if s.namespace == tenant {
-			editSpec([]func(*World, *slot, *rand.Rand, *samplecrdv1.Network){changePool, changeRouter, changeRoutes}[r.IntN(3)])(w, s, r)
+	for _, other := range w.slots {
+		if other.namespace == tenant {
+			editSpec([]func(*World, *slot, *rand.Rand, *samplecrdv1.Network){changePool, changeRouter, changeRoutes}[r.IntN(3)])(w, other, r)
 		}
 	}
 	w.after(time.Duration(1+r.IntN(15))*time.Second, func() {
