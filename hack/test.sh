@@ -128,14 +128,14 @@ usually() {
   seconds=$(cat "$LOGS/$1.seconds" 2>/dev/null) || case $1 in
     lint) seconds=60 ;;
     codegen) seconds=15 ;;
-    unit) seconds=220 ;;
-    contract) seconds=105 ;;
+    unit) seconds=250 ;;
+    contract) seconds=125 ;;
     e2e) seconds=360 ;;
     faults) seconds=140 ;;
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=245 ;;
+    traffic) seconds=215 ;;
     walkthrough) seconds=230 ;;
     *) seconds=14400 ;;
   esac
