@@ -173,7 +173,8 @@ func TestADeletionWithoutPermissionChangesNothing(t *testing.T) {
 
 // TestOtherCredentialsInEveryScenario does what each scenario does with the credentials of a Secret, and then takes back the controller's
 // own, which lead to the same project. What their last list has shown is older than all of that: the controller must neither make
-// anything again nor undo anything.
+// anything again nor undo anything. The CRD does not let users do that; but a Secret can get the content of another one, whose cloud was
+// listed before.
 func TestOtherCredentialsInEveryScenario(t *testing.T) {
 	t.Parallel()
 	for _, s := range slices.Concat(world.Scenarios, world.Imports) {

@@ -74,8 +74,8 @@ func NewObserver(period time.Duration, list func(context.Context) (map[types.UID
 }
 
 // Join gives both Observers, and all that are joined to the other one, one clock: what one of them has listed of an owner is not known
-// any more when another one has changed or read something of the owner since that list began. The credentials of a Network can change at
-// any time, also during a sync. It is called before the Observer runs.
+// any more when another one has changed or read something of the owner since that list began. The content of a Secret can change at any
+// time, also during a sync, and then its Networks have another Observer. It is called before the Observer runs.
 func (o *Observer) Join(other *Observer) { o.clock = other.clock }
 
 // AddHandler adds a handler. It is called after a list for each owner whose networks another

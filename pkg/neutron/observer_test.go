@@ -162,7 +162,7 @@ func TestAListAndAnOwnChange(t *testing.T) {
 	}
 }
 
-// The credentials of a Network change, and so another Observer has it: what that one has listed before a change is not known any more.
+// The content of a Secret changes, and so another Observer has its Networks: what that one has listed before a change is not known any more.
 func TestAChangeWithAJoinedObserver(t *testing.T) {
 	before, after := netOf("u", "a"), netOf("u", "a", func(n *Network) { n.Name = "ours" })
 	for _, when := range []string{"after a list", "during a list"} {
