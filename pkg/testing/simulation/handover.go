@@ -180,11 +180,12 @@ func (w *World) followAdvice(h *handover) {
 	if h.mover == nil || !h.mover.hasEnded() {
 		return
 	}
+	now := w.cloud.snapshot()
 	for _, n := range w.all() {
 		_, advice, _ := strings.Cut("\n"+h.mover.output, fmt.Sprintf("\n%s/%s: error: ", n.Namespace, n.Name))
 		advice, _, _ = strings.Cut(advice, "\n")
 		next := n.DeepCopy()
-		isGone := strings.Contains(advice, "If what it takes over is gone, remove its annotation") && !w.isMarked(n)
+		isGone := strings.Contains(advice, "If what it takes over is gone, remove its annotation") && now.Networks[n.Status.NetworkID].ID == ""
 		isWaiting := strings.Contains(advice, "remove its annotation "+samplecrdv1.AnnotationMovingFrom+", for which the deletion waits")
 		if isGone || isWaiting && n.DeletionTimestamp != nil { // a restore can have made the advice outdated
 			delete(next.Annotations, samplecrdv1.AnnotationMovingFrom)
@@ -197,29 +198,6 @@ func (w *World) followAdvice(h *handover) {
 			w.update(next)
 		}
 	}
-}
-
-// isMarked reports whether anything in Neutron has a mark of the Network, or of the one that it takes over from.
-func (w *World) isMarked(n *samplecrdv1.Network) bool {
-	_, from, _ := strings.Cut(n.Annotations[samplecrdv1.AnnotationMovingFrom], "/")
-	uids, now := []string{string(n.UID), from}, w.cloud.snapshot()
-	is := func(description string) bool { return slices.Contains(uids, ownerIn(w.ids, description)) }
-	for _, o := range now.Networks {
-		if is(o.Description) || slices.ContainsFunc(o.Importers(), func(uid string) bool { return slices.Contains(uids, uid) }) {
-			return true
-		}
-	}
-	for _, o := range now.Subnets {
-		if is(o.Description) {
-			return true
-		}
-	}
-	for _, o := range now.Routers {
-		if is(o.Description) {
-			return true
-		}
-	}
-	return false
 }
 
 func isMoving(n *samplecrdv1.Network) bool {
