@@ -80,8 +80,6 @@ func TestNothingCanBeReadThroughTheCloudOfASecret(t *testing.T) {
 	}
 	trusted := tlsserver.NewAuthority(t)
 	secure := tlsserver.New(t, trusted, http.NotFoundHandler())
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
 	const fixed = "authenticate: no connection, or the server does not speak the protocol of the URL"
 	for _, test := range []struct{ name, authURL, want string }{
 		{"SSH", greeter(t, "SSH-2.0-"+hidden+"\r\n"), fixed},
@@ -107,7 +105,7 @@ func TestNothingCanBeReadThroughTheCloudOfASecret(t *testing.T) {
 		{"a redirect to what is no URL", greeter(t, "HTTP/1.1 307 No\r\nLocation: /%zz"+hidden+"\r\nContent-Length: 0\r\n\r\n"), ""},
 		{"credentials without a domain", answer(200, `{"`+hidden+`": 1}`), "authenticate: You must provide exactly one of DomainID or DomainName to authenticate by Username"},
 		{"an unknown authority", secure.URL + "/v3", "authenticate: the server's certificate is not signed by a known authority"},
-		{"nothing listens", closed.URL + "/v3", "authenticate: connection refused"},
+		{"nothing listens", "http://127.0.0.1:1/v3", "authenticate: connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := untrustedBy(t, test.authURL, func(c *Config) {
