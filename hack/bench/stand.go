@@ -53,8 +53,8 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 		l.controller, err = filepath.Abs(o.controller)
 		return l, err
 	}
-	l.controller = filepath.Join(l.dir, "samplecrd-controller")
-	return l, stack.BuildControllerAs(ctx, l.controller)
+	l.controller, err = stack.BuildController(ctx)
+	return l, err
 }
 
 // stand is a control plane and a Neutron. Both are empty at first, and run until close.

@@ -147,14 +147,7 @@ func outputDir() (string, error) {
 }
 
 // buildController builds the controller, once for all tests.
-var buildController = sync.OnceValues(func() (string, error) {
-	dir, err := outputDir()
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "samplecrd-controller")
-	return binary, stack.BuildControllerAs(context.Background(), binary, "-race")
-})
+var buildController = sync.OnceValues(func() (string, error) { return stack.BuildRaceController(context.Background()) })
 
 func startControlPlane(t *testing.T, dir string) *cluster.Cluster {
 	t.Helper()

@@ -90,8 +90,7 @@ func startSharing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	binary = filepath.Join(dir, "samplecrd-controller")
-	if err := stack.BuildControllerAs(ctx, binary, "-race"); err != nil {
+	if binary, err = stack.BuildRaceController(ctx); err != nil {
 		return err
 	}
 	if shared, err = startPlane(ctx, executable, "cluster"); err != nil {

@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -34,8 +33,9 @@ var attackFor = flag.Duration("attack", 10*time.Second, "how long each attack on
 // of others, in its own cloud and in that of a Secret. At the end it must have taken less memory than the Deployment's limit.
 func underAttack(t *testing.T, attack func(*site, *stack.Controller)) {
 	w := newWorldOf(t, "team")
-	w.binary = filepath.Join(dir, "samplecrd-controller-deployed") // the race detector takes memory
-	w.must(stack.BuildControllerAs(t.Context(), w.binary))
+	var err error
+	w.binary, err = stack.BuildController(t.Context()) // the race detector takes memory
+	w.must(err)
 	container := find[appsv1.Deployment](w, w.built(w.kustomization(clusterWide)), "Deployment")[0].Spec.Template.Spec.Containers[0]
 	env := []string{"KUBE_CACHE_MUTATION_DETECTOR=false"}
 	for _, variable := range container.Env { // GOMEMLIMIT

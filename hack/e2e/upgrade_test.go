@@ -238,7 +238,7 @@ func (w *world) buildOlder() string {
 	folder := w.TempDir()
 	w.shell(root, "git archive "+olderCommit+" | tar -x -C "+folder)
 	older := filepath.Join(w.dir, "older-controller")
-	w.shell(folder, "go build -buildvcs=false -o "+older+" .")
+	w.shell(folder, "go build -trimpath -buildvcs=false -o "+older+" .")
 	return older
 }
 

@@ -27,6 +27,9 @@ const (
 	timeout  = "--timeout=10m"
 )
 
+// allChecked is what the walkthrough prints last, after the number of its steps.
+const allChecked = " steps, each checked in Kubernetes and in Neutron."
+
 // resync is how often the controller of the walkthrough lists what Neutron has.
 const resync = "-resync=2s"
 
@@ -63,7 +66,7 @@ func (s *session) walkthrough(ctx context.Context) error {
 	if err := s.controller.Stop(); err != nil {
 		return fmt.Errorf("stop the controller: %w", err)
 	}
-	fmt.Printf("%d steps, each checked in Kubernetes and in Neutron.\n", len(steps))
+	fmt.Printf("%d%s\n", len(steps), allChecked)
 	return nil
 }
 

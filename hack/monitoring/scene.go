@@ -78,8 +78,8 @@ func (s *Scene) build(ctx context.Context) (err error) {
 	if err := errors.Join(os.RemoveAll(s.options.Dir), os.MkdirAll(s.options.Dir, 0o700)); err != nil {
 		return err
 	}
-	s.binary = filepath.Join(s.options.Dir, "samplecrd-controller")
-	return stack.BuildControllerAs(ctx, s.binary)
+	s.binary, err = stack.BuildController(ctx)
+	return err
 }
 
 func (s *Scene) startKubernetes(ctx context.Context) error {

@@ -83,6 +83,7 @@ var fieldRows = map[string]fieldRow{
   gateway: fd00:75::9
   dnsNameservers: ["fd00:75::53"]
   ipv6: {addressMode: dhcpv6-stateful, raMode: dhcpv6-stateful}
+  additionalSubnets: [{name: announced, cidr: "fd00:76::/64", ipv6: {raMode: slaac}}]
   router: {existing: {name: backbone}}`,
 		row: row{fields: []string{"ipv6.addressMode", "ipv6.raMode"}, check: stateful},
 	},
@@ -219,12 +220,20 @@ func stateless(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 	w.reaches(m, on.Status.Gateway)
 }
 
+// stateful shows that the machine gets an address from DHCPv6, and makes another one from an advertisement: for that, raMode is enough.
 func stateful(w *world, on *samplecrdv1.Network, _ *machine.Machine) {
 	m := w.machine("first", on, machine.Options{NoPortSecurity: true, NoDHCP: true})
 	w.must(wantDNS(w.getsAddressV6(m), "fd00:75::53"))
 	_, _, err := m.WaitIPv6(w.Context())
 	w.must(err)
 	w.reaches(m, "fd00:75::9")
+	w.eventually(func() error {
+		out, err := m.Run(w.Context(), "ip", "-6", "-brief", "address", "show", "dev", "eth0", "to", "fd00:76::/64")
+		if err == nil && !slices.ContainsFunc(m.Port.FixedIPs, func(ip ports.IP) bool { return strings.Contains(out, " "+ip.IPAddress+"/") }) {
+			err = fmt.Errorf("want an address of fd00:76::/64 that the port has, too, got %q; the port has %v", out, m.Port.FixedIPs)
+		}
+		return err
+	})
 }
 
 // getsAddressV6 waits until DHCPv6 gives the machine its port's address.

@@ -28,8 +28,8 @@ var shared site
 
 // site is a control plane, a Neutron with agents, the controller, and a machine outside.
 type site struct {
-	// root is the top of the repository, dir has the files of this run.
-	root, dir string
+	// root is the top of the repository, dir has the files of this run, and binary is the controller.
+	root, dir, binary string
 	// unavailable is why there is no Neutron with agents here; everything else is then missing.
 	unavailable error
 
@@ -113,7 +113,7 @@ func (s *site) startNeutron(ctx context.Context) (err error) {
 	return err
 }
 
-func (s *site) startKubernetes(ctx context.Context) error {
+func (s *site) startKubernetes(ctx context.Context) (err error) {
 	executable, err := cluster.Build(ctx, os.Stderr)
 	if err != nil {
 		return err
@@ -141,10 +141,9 @@ func (s *site) startKubernetes(ctx context.Context) error {
 			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)
 		}
 	}
-	return stack.BuildControllerAs(ctx, s.binary())
+	s.binary, err = stack.BuildController(ctx)
+	return err
 }
-
-func (s *site) binary() string { return filepath.Join(s.dir, "samplecrd-controller") }
 
 // startController starts the controller for all namespaces. It works when the first test needs it.
 func (s *site) startController() error {
@@ -156,7 +155,7 @@ func (s *site) startController() error {
 	if err != nil {
 		return err
 	}
-	s.controller, err = stack.StartController(s.binary(), s.neutron.Env(), log, "-v=4", "-kubeconfig="+s.controlPlane.Kubeconfig(),
+	s.controller, err = stack.StartController(s.binary, s.neutron.Env(), log, "-v=4", "-kubeconfig="+s.controlPlane.Kubeconfig(),
 		"-retry-base-delay=100ms", "-retry-max-delay=2s", "-resync="+resync, neutronTimeout)
 	return err
 }

@@ -91,7 +91,7 @@ const (
 // interrupts.
 func (s *scene) plan() string {
 	s.Helper()
-	cmd := exec.CommandContext(s.Context(), s.binary(), "plan", "-f", "-", "-o", "json", "-n", s.namespace, "-kubeconfig", s.controlPlane.Kubeconfig(), neutronTimeout)
+	cmd := exec.CommandContext(s.Context(), s.binary, "plan", "-f", "-", "-o", "json", "-n", s.namespace, "-kubeconfig", s.controlPlane.Kubeconfig(), neutronTimeout)
 	var stderr bytes.Buffer
 	cmd.Env, cmd.Stdin, cmd.Stderr = append(os.Environ(), s.neutron.Env()...), strings.NewReader(s.manifest()), &stderr
 	out, err := cmd.Output()

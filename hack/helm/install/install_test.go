@@ -62,7 +62,7 @@ func start(ctx context.Context) (err error) {
 		return err
 	}
 	helmBinary = filepath.Join(root, "hack", "_output", "bin", "helm")
-	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack"), "-o", helmBinary, "helm.sh/helm/v4/cmd/helm")
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack"), "-trimpath", "-o", helmBinary, "helm.sh/helm/v4/cmd/helm")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build helm: %w: %s", err, out)
 	}

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Root returns the top folder of the repository that contains the working directory.
@@ -31,29 +32,40 @@ func Root() (string, error) {
 	return folder, nil
 }
 
-// BuildController builds the controller into the top folder of the repository, like go
-// build, and returns the executable. The flags are passed to go build.
-func BuildController(ctx context.Context, flags ...string) (string, error) {
+// BuildController builds the controller into the top folder of the repository, like go build, and returns the executable.
+func BuildController(ctx context.Context) (string, error) { return build(ctx, "samplecrd-controller") }
+
+// BuildRaceController is BuildController with the race detector, into hack/_output/bin.
+func BuildRaceController(ctx context.Context) (string, error) {
+	return build(ctx, filepath.Join("hack", "_output", "bin", "samplecrd-controller-race"), "-race")
+}
+
+// build builds the controller as that file of the repository. If it is up to date, go build does not write it. The lock keeps
+// another process, which may run it already, from having it written at the same time.
+func build(ctx context.Context, file string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(root, "samplecrd-controller")
-	return binary, BuildControllerAs(ctx, binary, flags...)
-}
-
-// BuildControllerAs is BuildController with another path for the executable.
-func BuildControllerAs(ctx context.Context, binary string, flags ...string) error {
-	root, err := Root()
-	if err != nil {
-		return err
+	bin := filepath.Join(root, "hack", "_output", "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		return "", err
 	}
+	lock, err := os.Create(filepath.Join(bin, "samplecrd-controller.lock"))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	binary := filepath.Join(root, file)
 	// The commit is for -version, if Git knows it.
 	args := append(append([]string{"build", "-trimpath", "-buildvcs=auto"}, flags...), "-o", binary, ".")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("build the controller: %w", err), errors.New(string(out)))
+		return "", errors.Join(fmt.Errorf("build the controller: %w", err), errors.New(string(out)))
 	}
-	return nil
+	return binary, nil
 }
