@@ -40,6 +40,18 @@ running() {
     tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -- "$STATE/"
 }
 
+# ended reports whether no process of the group runs. Those that have ended are still there for kill until their parent asks for
+# their exit codes, and process 1, the parent of those that start puts into the background, may take seconds for that.
+ended() {
+  kill -0 -- "-$1" 2>/dev/null || return 0
+  local file line fields
+  for file in /proc/[0-9]*/stat; do
+    { read -r line <"$file"; } 2>/dev/null || continue
+    read -ra fields <<<"${line##*) }" # the state, the parent, the group
+    [ "${fields[2]}" != "$1" ] || [ "${fields[0]}" = Z ] || return 1
+  done
+}
+
 # stop ends a process and its whole process group.
 stop() {
   local pid
@@ -47,7 +59,7 @@ stop() {
     pid=$(cat "$STATE/run/$1.pid")
     kill -"${2:-TERM}" -- "-$pid" 2>/dev/null || true
     for _ in $(seq 100); do
-      kill -0 -- "-$pid" 2>/dev/null || break
+      ! ended "$pid" || break
       sleep 0.1
     done
     kill -KILL -- "-$pid" 2>/dev/null || true
