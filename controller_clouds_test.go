@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,85 @@ func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 	f.mustSync() // the Network is gone
 	if n := len(f.controller.clouds.List()); n != 1+1 {
 		t.Errorf("%d clouds are open, want the controller's own and that of the ClusterCloud", n)
+	}
+}
+
+// The Secret leads to another Neutron when the request to create the network has failed. If the answer was lost, the network can be in
+// the first one: there is no second one, and no deletion is confirmed, until the user gives the credentials back or abandons the first.
+func TestTheSecretLeadsElsewhereAfterACreationThatFailed(t *testing.T) {
+	lost := embedded.Fault{After: true, Status: http.StatusGatewayTimeout, Message: "the server didn't respond in time"}
+	refused := embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['network']."}
+	const here, there = "default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a"
+	for _, test := range []struct {
+		name   string
+		fault  embedded.Fault
+		reason string
+		then   func(f *fixture, giveBack func())
+		// here and there are the networks in both in the end.
+		here, there []string
+	}{
+		{"refused", refused, samplecrdv1.ReasonQuotaExceeded, func(*fixture, func()) {}, nil, []string{there}},
+		{"lost, and the first credentials come back", lost, samplecrdv1.ReasonNeutronUnavailable, func(_ *fixture, giveBack func()) { giveBack() },
+			[]string{here}, nil},
+		{"lost, and the Network is deleted", lost, samplecrdv1.ReasonNeutronUnavailable, func(f *fixture, giveBack func()) {
+			f.Edit(world.BeingDeleted)
+			for range 2 {
+				f.mustFail(neutron.OtherCloud)
+			}
+			giveBack()
+		}, nil, nil},
+		{"lost, and the user abandons it", lost, samplecrdv1.ReasonNeutronUnavailable, func(f *fixture, _ func()) {
+			f.Edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "" })
+		}, []string{"default/net-a"}, []string{there}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, world.NewNetwork("10.0.0.0/24", "", world.WithCredentials))
+			f.CreateSecret()
+			f.Neutron.SetFault(func(r *http.Request) *embedded.Fault {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/networks") {
+					return &test.fault
+				}
+				return nil
+			})
+			f.syncUntil(test.reason)
+			f.Neutron.SetFault(nil)
+
+			server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+			must(t, err)
+			t.Cleanup(func() { _ = server.Close() })
+			next := func() {
+				key, _ := f.controller.queue.Get()
+				f.controller.queue.Done(key)
+			}
+			give := func(cloudsYAML []byte) {
+				t.Helper()
+				for f.controller.queue.Len() > 0 {
+					next()
+				}
+				secret := f.Secret()
+				secret.Data["clouds.yaml"] = cloudsYAML
+				_, err := f.Secrets.CoreV1().Secrets(world.Key.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+				must(t, err)
+				next() // the informer has it
+			}
+			give(server.CloudsYAML("theirs"))
+			if test.fault.After {
+				f.syncUntil(samplecrdv1.ReasonOtherCloud)
+				f.mustFail(neutron.OtherCloud)
+			}
+			test.then(f, func() { give(f.Secret().Data["clouds.yaml"]) })
+			must(t, f.syncOften())
+			f.ExpectNeutron(test.here...)
+			var names []string
+			for _, n := range server.Networks() {
+				if !n.IsExternal {
+					names = append(names, n.Name)
+				}
+			}
+			if !slices.Equal(names, test.there) {
+				t.Errorf("the other Neutron has %q, want %q", names, test.there)
+			}
+		})
 	}
 }
 

@@ -49,3 +49,39 @@ func (c *clock) forget(owner types.UID) {
 	defer c.mu.Unlock()
 	delete(c.last, owner)
 }
+
+// origin is where a network was created.
+type origin struct {
+	cloud string
+	place Place
+}
+
+// origins has, by the UID of the Network, where a request to create its network was sent last, unless Neutron has refused it. The
+// status has this only when the answer has come, and was written. It is the memory of one process: another one does not know of a
+// network whose answer was lost. Its methods may be called concurrently. The zero value is empty.
+type origins struct {
+	mu   sync.Mutex
+	last map[types.UID]origin
+}
+
+func (c *origins) add(owner types.UID, at origin) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil {
+		c.last = map[types.UID]origin{}
+	}
+	c.last[owner] = at
+}
+
+// of returns where the owner's network was created, or may have been; nothing if nowhere.
+func (c *origins) of(owner types.UID) origin {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last[owner]
+}
+
+func (c *origins) forget(owner types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.last, owner)
+}

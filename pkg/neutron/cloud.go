@@ -151,29 +151,32 @@ func (c *Cloud) findNetworks(ctx context.Context, identity Identity) (found []*N
 }
 
 // checkPlace returns an error if the network was created in another project or region than
-// this client's: a second network here would be a duplicate, and the first would be lost. A
+// this client's, or may have been: a second network here would be a duplicate, and the first would be lost. A
 // status from before it recorded the project is compared by the cloud's name. One that has no
 // region is from before it recorded the region of the endpoint, or of a cloud whose endpoints
 // had none: it can mean any region of the catalog.
 func (c *Cloud) checkPlace(identity Identity) error {
-	if identity.NetworkID == "" || identity.CloudName == "" {
+	op, from, was := "find network "+identity.NetworkID, origin{identity.CloudName, identity.Place}, "was created"
+	if identity.NetworkID == "" {
+		op, from, was = "find network", c.observer.origins.of(identity.Owner.UID), "may have been created"
+	}
+	if from.cloud == "" || identity.CloudName == "" {
 		return nil
 	}
-	op := "find network " + identity.NetworkID
 	session := c.client.session.Load()
 	if session == nil {
 		return &Error{Op: op, Reason: Unavailable, Message: "the session ended while the network was looked for"}
 	}
-	was, now := identity.Place, session.place
-	sameProject := was.Project == now.Project
-	if was.Project == "" {
-		sameProject = identity.CloudName == c.name
+	now := session.place
+	sameProject := from.place.Project == now.Project
+	if from.place.Project == "" {
+		sameProject = from.cloud == c.name
 	}
-	sameRegion := was.Region == now.Region || was.Region == "" && session.onlyRegion
+	sameRegion := from.place.Region == now.Region || from.place.Region == "" && session.onlyRegion
 	if sameProject && sameRegion {
 		return nil
 	}
 	return &Error{Op: op, Reason: OtherCloud, Message: fmt.Sprintf(
-		"it was created in cloud %q, %s; cloud %q, %s, does not have it: give the controller the credentials of the former, or clear status.cloud to abandon that network",
-		identity.CloudName, was, c.name, now)}
+		"it %s in cloud %q, %s; cloud %q, %s, does not have it: give the controller the credentials of the former, or clear status.cloud to abandon that network",
+		was, from.cloud, from.place, c.name, now)}
 }

@@ -382,7 +382,7 @@ func TestDelete(t *testing.T) {
 	}{
 		{"a network is deleted with its subnets", false, false, nil, "", true},
 		{"a renamed network is deleted", true, false, nil, "", true},
-		{"a network without its mark stays and leaves the cache, although its subnet has the mark", false, true, nil, "", false},
+		{"a network without its mark stays, and is read again: its subnet has the mark", false, true, nil, Stale, false},
 		{"a network for which a proxy answers 404 stays", true, false, replyTo("GET", networksPath, 404, "no backend"), Unavailable, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -48,8 +48,8 @@ const (
 	NoZone ErrorReason = "NoZone"
 	// Stale: the resource has changed since it was read (412).
 	Stale ErrorReason = "Stale"
-	// OtherCloud: the network was created in another cloud, according to the status. No answer
-	// of Neutron has this reason.
+	// OtherCloud: the network was created in another cloud, according to the status, or may have been, because the answer was lost. No
+	// answer of Neutron has this reason.
 	OtherCloud ErrorReason = "OtherCloud"
 	// OtherOwner: the network of the status carries the mark of another owner. No answer has this reason.
 	OtherOwner ErrorReason = "OtherOwner"

@@ -22,6 +22,7 @@ func (c *Cloud) importNetwork(ctx context.Context, identity Identity, observed *
 	if holder := c.imports.hold(observed.ID, identity.Owner.UID); holder != identity.Owner.UID {
 		return nil, raced(importRefusal(identity.Owner, &Network{ID: observed.ID, Tags: NewTags(Owner{identity.Owner.Cluster, holder}.ImportTag())}))
 	}
+	defer c.imports.drop(observed.ID, identity.Owner.UID) // from now on the tag tells the others
 	fresh, err := c.client.getNetwork(ctx, observed.ID)
 	if err == nil {
 		err = importRefusal(identity.Owner, fresh)
@@ -35,7 +36,6 @@ func (c *Cloud) importNetwork(ctx context.Context, identity Identity, observed *
 		fresh, err = c.removeTags(ctx, fresh, fresh.obsoleteImportTags(identity.Owner))
 	}
 	if err != nil {
-		c.imports.drop(observed.ID, identity.Owner.UID)
 		c.observer.Invalidate(identity.Owner.UID) // the network may have the tag, whatever the error says
 		return nil, err
 	}
@@ -108,8 +108,7 @@ type imports struct {
 	networks map[types.UID]string
 	// importers has the UIDs of the Networks by the ID of the network.
 	importers map[string][]types.UID
-	// holders has, by the ID of a network, the Network that this process has marked it for or is about
-	// to. There is one at most.
+	// holders has, by the ID of a network, the Network that this process is just marking it for. There is one at most.
 	holders map[string]types.UID
 }
 
@@ -124,9 +123,6 @@ func (i *imports) add(identity Identity) {
 		i.networks, i.importers = map[types.UID]string{}, map[string][]types.UID{}
 	}
 	uid, id := identity.Owner.UID, identity.Import
-	if identity.ReadOnly && i.holders[id] == uid { // it marks nothing any more
-		delete(i.holders, id)
-	}
 	if _, known := i.networks[uid]; !known { // the ID never changes
 		i.networks[uid], i.importers[id] = id, append(slices.Clone(i.importers[id]), uid)
 	}
@@ -187,7 +183,6 @@ func (i *imports) drop(id string, uid types.UID) {
 
 // wakeImporters enqueues the other Networks that import the network, because one of them may have it now.
 func (c *Cloud) wakeImporters(owner Owner, id string) {
-	c.imports.drop(id, owner.UID)
 	for _, other := range c.imports.of(id) {
 		if other != owner.UID {
 			c.observer.Invalidate(other)
@@ -200,6 +195,7 @@ func (c *Cloud) wakeImporters(owner Owner, id string) {
 func (c *Cloud) ForgetOwner(uid types.UID) {
 	c.recovery.forget(uid)
 	c.observer.clock.forget(uid)
+	c.observer.origins.forget(uid)
 	if id := c.imports.forget(uid); id != "" {
 		c.wakeImporters(Owner{UID: uid}, id)
 	}

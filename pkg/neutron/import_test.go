@@ -378,6 +378,24 @@ func TestAnObserverGivesTheNetworkUp(t *testing.T) {
 	noError(t, sync(otherUID, false))
 }
 
+// Only its mark keeps a network for a Network: when another client has removed it, another Network imports the network, although the
+// first one was not synced meanwhile, because its credentials are refused or lead elsewhere.
+func TestAnImportIsKeptByItsMarkAlone(t *testing.T) {
+	w := newWorld(t, embedded.Options{})
+	id := w.legacy(t).ID
+	sync := func(uid types.UID) error {
+		as, desired := importer(uid, id), importing(id)
+		desired.Owner, desired.Imported = as.Owner, false
+		_, err := w.sync(t, as, desired, Live)
+		return err
+	}
+	noError(t, sync(owner.UID))
+	equal(t, ImportRefused, ReasonOf(sync(otherUID)))
+	noError(t, w.others.removeTag(t.Context(), id, owner.ImportTag()))
+	noError(t, sync(otherUID))
+	equal(t, ImportRefused, ReasonOf(sync(owner.UID)))
+}
+
 func TestRemoveAnImport(t *testing.T) {
 	theirs := Owner{owner.Cluster, otherUID}.ImportTag()
 	old, elsewhere := ImportTagPrefix+string(owner.UID), Owner{"another", owner.UID}.ImportTag()
@@ -436,7 +454,10 @@ func TestAnImportThatLosesItsMarkDuringTheDeletionIsNotDeleted(t *testing.T) {
 	observed := w.observe(t, as, Live)
 	noError(t, w.others.removeTag(t.Context(), id, owner.ImportTag()))
 	_, err := w.Remove(t.Context(), as, observed, false, Guard{})
+	equal(t, Stale, ReasonOf(err))
+	kept, err := w.Remove(t.Context(), as, w.observe(t, as, Cached), false, Guard{})
 	noError(t, err)
+	equal(t, id, kept.ID)
 	after := w.inNeutron(t, id)
 	equal(t, 2, len(after.Subnets))
 	equal(t, false, slices.ContainsFunc(after.Subnets, func(s Subnet) bool { return owner.marks(s.Description) }))

@@ -32,6 +32,7 @@ type Observer struct {
 	onRecovery func()
 	onRelist   func()
 	clock      *clock
+	origins    *origins
 	began      int64 // the tick at which the last list began that succeeded
 	records    map[types.UID]record
 	// err is the error of the last list; nil after a list that succeeded.
@@ -67,6 +68,7 @@ func NewObserver(period time.Duration, list func(context.Context) (map[types.UID
 		onRecovery: func() {},
 		onRelist:   func() {},
 		clock:      &clock{},
+		origins:    &origins{},
 		records:    map[types.UID]record{},
 		firstList:  make(chan struct{}),
 		soon:       make(chan struct{}, 1),
@@ -74,9 +76,10 @@ func NewObserver(period time.Duration, list func(context.Context) (map[types.UID
 }
 
 // Join gives both Observers, and all that are joined to the other one, one clock: what one of them has listed of an owner is not known
-// any more when another one has changed or read something of the owner since that list began. The content of a Secret can change at any
-// time, also during a sync, and then its Networks have another Observer. It is called before the Observer runs.
-func (o *Observer) Join(other *Observer) { o.clock = other.clock }
+// any more when another one has changed or read something of the owner since that list began. They also know together where networks
+// were created. The content of a Secret can change at any time, also during a sync, and then its Networks have another Observer. It is
+// called before the Observer runs.
+func (o *Observer) Join(other *Observer) { o.clock, o.origins = other.clock, other.origins }
 
 // AddHandler adds a handler. It is called after a list for each owner whose networks another
 // client has changed since they were last observed, and for each that waits for the cloud if the

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -66,7 +67,7 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed
 func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateNetwork:
-		network, err := c.client.CreateNetwork(ctx, s.fields())
+		network, err := c.createNetwork(ctx, identity.Owner, s.fields())
 		network.SharesKnown = identity.IsShared // with nobody
 		return observed.with(network), err
 	case UpdateNetwork:
@@ -108,7 +109,6 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 		if err != nil {
 			return nil, err
 		}
-		c.imports.drop(observed.ID, identity.Owner.UID)
 		return observed.with(*network), nil
 	case UnmarkImport:
 		_, err := c.removeTags(ctx, &observed.Network, s.Tags)
@@ -118,6 +118,17 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 		return s.expect(observed), err
 	}
 	return c.performOnRouter(ctx, observed, step)
+}
+
+// createNetwork creates the network, and remembers where. Before this request, a read has found none here.
+func (c *Cloud) createNetwork(ctx context.Context, owner Owner, fields map[string]any) (Network, error) {
+	network, err := c.client.CreateNetwork(ctx, fields)
+	if changesNothing(err) {
+		c.observer.origins.forget(owner.UID)
+	} else if place, isKnown := c.client.Place(); isKnown {
+		c.observer.origins.add(owner.UID, origin{c.name, place})
+	}
+	return network, err
 }
 
 // performOnRouter is perform for the steps that are about routers.
@@ -164,9 +175,8 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *
 	if err != nil {
 		return err
 	}
-	if !identity.Marks(fresh) {
-		klog.FromContext(ctx).Info("Left a network in Neutron that no longer carries our mark", "networkID", fresh.ID, "description", Printable(fresh.Description))
-		return nil
+	if !identity.Marks(fresh) { // the next sync reads it, and says that it stays
+		return &Error{Op: "delete network " + fresh.ID, Reason: Stale, Message: "it no longer carries our mark; its description is " + strconv.Quote(Printable(fresh.Description))}
 	}
 	if isAgain {
 		if err := guard.verify(ctx); err != nil {
@@ -200,12 +210,19 @@ func unmarked(description string) map[string]any {
 // invalidateAfter invalidates what the cache has of the owner, unless the error shows that
 // nothing has changed in Neutron.
 func (c *Cloud) invalidateAfter(owner Owner, err error) {
-	switch ReasonOf(err) {
-	case "": // it is an error of the guard, so no request was sent
-	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment, NoZone, PoolEmpty:
-	default:
+	isOfGuard := ReasonOf(err) == "" // so no request was sent
+	if !isOfGuard && !changesNothing(err) {
 		c.observer.Invalidate(owner.UID)
 	}
+}
+
+// changesNothing reports whether the error of a request shows that nothing has changed in Neutron.
+func changesNothing(err error) bool {
+	switch ReasonOf(err) {
+	case Invalid, Forbidden, Unauthenticated, InUse, OverQuota, NoSegment, NoZone, PoolEmpty:
+		return true
+	}
+	return false
 }
 
 // tryDelete calls del. If that fails with InUse, it returns an error that names the ports, and

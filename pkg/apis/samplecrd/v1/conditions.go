@@ -53,7 +53,8 @@ const (
 	// before.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
 	// ReasonOtherCloud is set when the network was created in another cloud than the one
-	// that the controller works in now. The controller changes nothing in either cloud.
+	// that the controller works in now, or may have been: the answer was lost. The controller
+	// changes nothing in either cloud.
 	ReasonOtherCloud = "OtherCloud"
 	// ReasonOtherOwner is set when the network of the status carries the mark of another Network. The
 	// controller neither changes it nor creates another one in its place.
