@@ -35,7 +35,7 @@ import (
 )
 
 // patience is how long a test waits before it fails.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 var ref = Ref{Source: cache.NewObjectName("team", "creds"), CloudName: "mycloud"}
 

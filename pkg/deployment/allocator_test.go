@@ -441,7 +441,7 @@ func (f *fixture) controllersOwn() []*samplecrdv1.Network {
 // Random steps of Deployments, users, caches, the connection and the process: a write is refused, its answer is
 // lost, and the process dies at any time. After each step no two blocks overlap.
 func TestBlocksNeverOverlapInARandomWalk(t *testing.T) {
-	seed := rand.Uint64()
+	seed := *seed
 	for walk := range 8 {
 		random := rand.New(rand.NewPCG(seed, uint64(walk)))
 		f := newFixture(t, "10.0.0.0/24", 28) // 16 blocks

@@ -4,6 +4,7 @@
 package deployment
 
 import (
+	"flag"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -71,8 +72,10 @@ func blocks(pool netip.Prefix, bits int) []netip.Prefix {
 	return all
 }
 
+var seed = flag.Uint64("seed", 1, "what random tests do")
+
 func TestLowestFreeReturnsTheSameBlockAsALinearSearch(t *testing.T) {
-	seed := rand.Uint64()
+	seed := *seed
 	random := rand.New(rand.NewPCG(seed, 0))
 	for _, pool := range prefixes("10.1.0.0/24", "fd00::a00/120") {
 		width := pool.Addr().BitLen()

@@ -165,16 +165,18 @@ func TestARequestThatPanicsGivesItsTurnBack(t *testing.T) {
 }
 
 func TestBodiesThatAreCutShortOpenTheCircuit(t *testing.T) {
-	c := newCircuit(unbounded, roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errTimeout))}, nil
-	}))
-	for range enough {
-		noError(t, try(t, c))
-	}
-	if err := try(t, c); !errors.Is(err, errTimeout) {
-		t.Errorf("got %v, want the last failure", err)
-	}
-	equal(t, 0, c.underWay)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCircuit(unbounded, roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errTimeout))}, nil
+		}))
+		for range enough {
+			noError(t, try(t, c))
+		}
+		if err := try(t, c); !errors.Is(err, errTimeout) {
+			t.Errorf("got %v, want the last failure", err)
+		}
+		equal(t, 0, c.underWay)
+	})
 }
 
 func TestOneGoodAnswerClosesTheCircuit(t *testing.T) {

@@ -129,7 +129,7 @@ clouds:
 
 func (l *lab) client(t *testing.T) *Client {
 	t.Helper()
-	return newTestClient(t, l.config(t), ClientOptions{Timeout: 10 * time.Second})
+	return newTestClient(t, l.config(t), ClientOptions{Timeout: time.Minute})
 }
 
 // clientIn returns a client whose credentials name that region; "" for none.
@@ -137,7 +137,7 @@ func (l *lab) clientIn(t *testing.T, region string) *Client {
 	t.Helper()
 	config := l.config(t)
 	config.Endpoint.Region = region
-	return newTestClient(t, config, ClientOptions{Timeout: 10 * time.Second})
+	return newTestClient(t, config, ClientOptions{Timeout: time.Minute})
 }
 
 func newTestClient(t *testing.T, config Config, options ClientOptions) *Client {

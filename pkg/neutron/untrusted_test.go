@@ -30,7 +30,7 @@ func untrustedBy(t *testing.T, authURL string, change ...func(*Config)) string {
 	for _, c := range change {
 		c(&config)
 	}
-	_, err = newTestClient(t, config, ClientOptions{Timeout: 5 * time.Second}).ListNetworks(t.Context(), "cluster")
+	_, err = newTestClient(t, config, ClientOptions{Timeout: time.Minute}).ListNetworks(t.Context(), "cluster")
 	if err == nil || ReasonOf(err) != Unavailable && ReasonOf(err) != Unauthenticated {
 		t.Fatalf("got %v", err)
 	}

@@ -136,18 +136,18 @@ func TestIsPremature(t *testing.T) {
 	must(t, err)
 	config, err := neutron.ParseConfig("test", server.CloudsYAML("test"))
 	must(t, err)
-	newCloud := func() *neutron.Cloud {
-		client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second})
+	t.Cleanup(func() { _ = server.Close() })
+	newCloud := func(config neutron.Config) *neutron.Cloud {
+		client := neutron.NewClient(config, neutron.ClientOptions{Timeout: time.Minute})
 		t.Cleanup(client.Close)
 		return neutron.NewCloud("test", client, "cluster", time.Hour)
 	}
-	failing, listed := newCloud(), newCloud()
+	failing, listed := newCloud(away(t)), newCloud(config)
 	must(t, listed.Observer().Relist(t.Context()))
-	_ = server.Close()
 	if err := failing.Observer().Relist(t.Context()); err == nil {
 		t.Fatal("the list did not fail")
 	}
-	away := neutronError(neutron.Unavailable)
+	unavailable := neutronError(neutron.Unavailable)
 	edited := newNetwork(ready())
 	edited.Generation++
 	deleted := newNetwork(ready())
@@ -159,14 +159,14 @@ func TestIsPremature(t *testing.T) {
 		err     error
 		want    bool
 	}{
-		{"nothing contradicts the status", failing, newNetwork(ready()), away, true},
+		{"nothing contradicts the status", failing, newNetwork(ready()), unavailable, true},
 		{"refused credentials are reported", failing, newNetwork(ready()), neutronError(neutron.Unauthenticated), false},
 		{"the next step waits for the status", failing, newNetwork(ready()), neutronError(neutron.Unrecorded), false},
-		{"Neutron was listed", listed, newNetwork(ready()), away, false},
-		{"the cloud is not known", nil, newNetwork(ready()), away, false},
-		{"the Network was not ready", failing, newNetwork(condition("Ready", "False", "InUse", "x")), away, false},
-		{"the Network was edited", failing, edited, away, false},
-		{"the Network is being deleted", failing, deleted, away, false},
+		{"Neutron was listed", listed, newNetwork(ready()), unavailable, false},
+		{"the cloud is not known", nil, newNetwork(ready()), unavailable, false},
+		{"the Network was not ready", failing, newNetwork(condition("Ready", "False", "InUse", "x")), unavailable, false},
+		{"the Network was edited", failing, edited, unavailable, false},
+		{"the Network is being deleted", failing, deleted, unavailable, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			equal(t, test.want, IsPremature(test.cloud, test.network, test.err))
