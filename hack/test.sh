@@ -62,7 +62,7 @@ codegen() { hack/verify-codegen.sh; }
 # another clone is not compiled again. The time is only a limit for what hangs: on a new machine, a suite also compiles.
 tests() {
   go -C "$ROOT/hack" build -trimpath -o "$BIN/" gotest.tools/gotestsum &&
-    "$BIN/gotestsum" --format standard-verbose --no-color -- -vet=off -trimpath -ldflags=-w -timeout 40m "$@"
+    "$BIN/gotestsum" --format standard-verbose --no-color -- -vet=off -trimpath -ldflags=-w -timeout 80m "$@"
 }
 
 # Tests that try very many cases one after another, or that read or keep very much. They need minutes under the race detector,

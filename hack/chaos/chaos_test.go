@@ -164,7 +164,7 @@ func startControlPlane(t *testing.T, dir string) *cluster.Cluster {
 	must(t, err)
 	for _, args := range [][]string{
 		{"apply", "-f", filepath.Join(root, "artifacts", "crd")},
-		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
+		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=5m"},
 	} {
 		if out, err := controlPlane.Kubectl(args...).CombinedOutput(); err != nil {
 			t.Fatalf("kubectl %s: %v: %s", args[0], err, out)

@@ -34,7 +34,17 @@ type slot struct {
 	legacy string
 	// cidr is that of the imported network.
 	cidr string
+	// first is the number in the addresses of the first Network that is created, and step leads to the next one. made is how many were
+	// created.
+	first, step, made int
 }
+
+// maxBlock is the highest number in the addresses of a Network.
+const maxBlock = 200
+
+// nextBlock returns the number in the addresses of the next Network. Another slot never has it: what stays of a Network, such as a
+// router that its subnets are attached to, is in nobody else's way. It is not 0: with it, IPv6 addresses would be written otherwise.
+func (s *slot) nextBlock() int { return s.first + s.step*(s.made%max(1, maxBlock/s.step)) }
 
 // act is what a user does with a Network that exists.
 type act struct {
@@ -183,6 +193,9 @@ func (u *user) create(ctx context.Context, s *slot) error {
 	n := u.newNetwork(s)
 	return u.persist(ctx, func(ctx context.Context) error {
 		_, err := u.world.networks.Create(ctx, n, metav1.CreateOptions{})
+		if err == nil {
+			s.made++
+		}
 		return err
 	})
 }
@@ -197,8 +210,7 @@ func (u *user) newNetwork(s *slot) *samplecrdv1.Network {
 		}
 		return n
 	}
-	// Not 0: with it, IPv6 addresses would be written otherwise.
-	number := 1 + u.world.blocks.Add(1)%200
+	number := s.nextBlock()
 	n.Labels = map[string]string{blockLabel: fmt.Sprint(number)}
 	n.Spec.CIDR = fmt.Sprintf("10.%d.0.0/24", number)
 	n.Spec.AvailabilityZoneHints = [][]samplecrdv1.AvailabilityZone{nil, {"nova"}}[u.rand.IntN(2)] // they cannot change

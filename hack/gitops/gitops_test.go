@@ -105,7 +105,7 @@ func evaluate(t *testing.T, script string, object map[string]any) health {
 	l.SetGlobal(lua.OsLibName, l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{
 		"time": func(l *lua.LState) int { l.Push(lua.LNumber(time.Now().Unix())); return 1 },
 	}))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	l.SetContext(ctx)
 	l.SetGlobal("obj", value(l, object))

@@ -100,7 +100,7 @@ func (s *Scene) reaches(ctx context.Context, name, reason string) error {
 	return until(ctx, func(ctx context.Context) (bool, error) {
 		network, err := s.client.SamplecrdV1().Networks(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return false, err
+			return false, nil // kube-apiserver may be away
 		}
 		ready := meta.FindStatusCondition(network.Status.Conditions, samplecrdv1.ConditionReady)
 		return ready != nil && ready.Reason == reason && ready.ObservedGeneration == network.Generation, nil
@@ -108,7 +108,7 @@ func (s *Scene) reaches(ctx context.Context, name, reason string) error {
 }
 
 func until(ctx context.Context, condition wait.ConditionWithContextFunc) error {
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 2*time.Minute, true, condition)
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 10*time.Minute, true, condition)
 }
 
 func numbered(i int) string { return fmt.Sprintf("net-%d", i) }

@@ -104,7 +104,7 @@ func (s *Scene) startKubernetes(ctx context.Context) error {
 	}
 	for _, args := range [][]string{
 		{"apply", "-f", filepath.Join(s.root, "artifacts", "crd")},
-		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=30s"},
+		{"wait", "--for=condition=Established", "crd/networks.samplecrd.k8s.io", "--timeout=5m"},
 	} {
 		if out, err := s.controlPlane.Kubectl(args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("kubectl %s: %w: %s", args[0], err, out)

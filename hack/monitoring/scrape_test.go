@@ -28,7 +28,7 @@ type played struct {
 
 func TestRealScrape(t *testing.T) {
 	p := &played{T: t, programs: programs(t)}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	t.Cleanup(cancel)
 	var err error
 	p.Scene, err = StartScene(ctx, SceneOptions{

@@ -23,8 +23,8 @@ import (
 
 const (
 	// patience limits each wait. within is the same limit as a flag of kubectl.
-	patience = 2 * time.Minute
-	within   = "--timeout=2m"
+	patience = 10 * time.Minute
+	within   = "--timeout=10m"
 
 	// deployment is the controller's Deployment.
 	deployment = "deployment/samplecrd-controller"

@@ -25,7 +25,7 @@ import (
 )
 
 // stopTimeout is enough for three components that stop one after the other.
-const stopTimeout = time.Minute
+const stopTimeout = 3 * time.Minute
 
 // Options are the options of Start.
 type Options struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/samplecrd/samplecrd-controller/hack/controlplane/cluster"
 )
 
-const timeout = time.Minute
+const timeout = 10 * time.Minute
 
 // starterEnv makes the test binary start a control plane in the folder that it names, and
 // wait until it is killed. See TestMain.

@@ -23,9 +23,9 @@ import (
 const (
 	// startTimeout is long enough for slow machines; usually a control plane is ready in
 	// seconds.
-	startTimeout = 3 * time.Minute
+	startTimeout = 10 * time.Minute
 	// lockTimeout is how long the children of a killed supervisor may take to end.
-	lockTimeout  = 10 * time.Second
+	lockTimeout  = 2 * time.Minute
 	pollInterval = 50 * time.Millisecond
 )
 

@@ -224,7 +224,7 @@ func TestUpgradeTakesTheCRDAlongAndUninstallKeepsTheNetworks(t *testing.T) {
 	if u.hasImport() {
 		t.Fatal("the older chart has the field spec.import")
 	}
-	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd)
+	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd, "--timeout=5m")
 	u.kubectl(net1, "create", "-f", "-")
 	// Without this, a test that fails would wait for ever for the deletion.
 	t.Cleanup(func() {
@@ -317,7 +317,7 @@ func TestNetworksAreProtectedFromDeletion(t *testing.T) {
 	u := tools{t}
 	u.clean()
 	u.install("--set=deletionProtection.enabled=true")
-	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd)
+	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd, "--timeout=5m")
 	u.kubectl(`{apiVersion: samplecrd.k8s.io/v1, kind: Network, metadata: {name: net-1, labels: {samplecrd.k8s.io/deletion-protection: "true"}}, spec: {cidr: 10.0.0.0/24}}`,
 		"create", "-n", system, "-f", "-")
 	u.deletionIs("Network "+system+"/net-1 is protected from deletion", "network", "net-1")

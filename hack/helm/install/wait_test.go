@@ -47,7 +47,7 @@ func TestHelmWaitsForNetworks(t *testing.T) {
 	u := tools{t}
 	u.clean()
 	u.install()
-	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd)
+	u.kubectl("", "wait", "--for=condition=Established", "crd/"+crd, "--timeout=5m")
 	tests := []struct {
 		name, timeout string
 		// says is in the error of helm; "": none.
@@ -55,7 +55,7 @@ func TestHelmWaitsForNetworks(t *testing.T) {
 	}{
 		{"available", "60s", ""},
 		{"forbidden", "60s", "status: Failed, message: create network: "},
-		{"paused", "3s", "status: InProgress, message: paused by the annotation samplecrd.k8s.io/paused: next step: network created"},
+		{"paused", "15s", "status: InProgress, message: paused by the annotation samplecrd.k8s.io/paused: next step: network created"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func build(ctx context.Context, file string, flags ...string) (string, error) {
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		return "", err
 	}
-	lock, err := os.Create(filepath.Join(bin, "samplecrd-controller.lock"))
+	lock, err := os.Create(filepath.Join(bin, filepath.Base(file)+".lock"))
 	if err != nil {
 		return "", err
 	}

@@ -100,7 +100,7 @@ func TestThePendingPing(t *testing.T) {
 		want Result
 	}{
 		"the last ping has no answer yet": {answers("3", "1", "2"), Result{Sent: 2}},
-		"the one before is lost":          {answers("4", "1", "2"), Result{Sent: 3, Lost: 1, Outage: 10 * time.Millisecond}},
+		"the ones before are lost":        {answers("24", "1", "2"), Result{Sent: 4, Lost: 2, Outage: 20 * time.Millisecond}},
 		"the last ping has its answer":    {answers("2", "1", "2"), Result{Sent: 2}},
 		"no ping was sent":                {answers("0"), Result{}},
 	} {

@@ -112,10 +112,12 @@ func parsePings(out string) (pings, error) {
 	return p, nil
 }
 
-// withoutPending leaves out the last ping if it has no answer: ping may have ended before the
-// answer came.
+// maxPending is how many pings can be under way when ping ends: on a busy computer, an answer takes some time.
+const maxPending = 20
+
+// withoutPending leaves out the last pings if they have no answer: ping may have ended before the answers came.
 func (p pings) withoutPending() pings {
-	if p.sent > 0 && !p.answered[p.sent] {
+	for n := 0; n < maxPending && p.sent > 0 && !p.answered[p.sent]; n++ {
 		p.sent--
 	}
 	return p
