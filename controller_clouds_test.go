@@ -161,8 +161,10 @@ func TestTheSecretLeadsElsewhereAfterACreationThatFailed(t *testing.T) {
 			}
 			give(server.CloudsYAML("theirs"))
 			if test.fault.After {
-				f.syncUntil(samplecrdv1.ReasonOtherCloud)
-				f.mustFail(neutron.OtherCloud)
+				if err := f.syncOften(); neutron.ReasonOf(err) != neutron.OtherCloud {
+					t.Fatalf("the sync with other credentials ends with %v", err)
+				}
+				f.ExpectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
 			}
 			test.then(f, func() { give(f.Secret().Data["clouds.yaml"]) })
 			must(t, f.syncOften())

@@ -1051,6 +1051,9 @@ func TestPausedDeletion(t *testing.T) {
 					t.Error("the finalizer is gone")
 				}
 				f.Edit(world.Resumed)
+				if err := f.sync(); err != nil && neutron.ReasonOf(err) != neutron.Stale {
+					t.Fatal(err)
+				}
 				f.mustSync()
 			}
 			f.ExpectNeutron(test.resumed...)

@@ -82,8 +82,11 @@ var brokenByHand = []broken{
 		"return effect{isReversible: true, onlyUpdates: true, repairs: []string{fieldNetworkMark}}",
 	}, "", ""},
 	{"region-of-a-status-ignored", "pkg/neutron/cloud.go", []string{
-		`sameRegion := was.Region == now.Region || was.Region == "" && session.onlyRegion`, "sameRegion := true",
+		`sameRegion := from.place.Region == now.Region || from.place.Region == "" && session.onlyRegion`, "sameRegion := true",
 	}, ".", "^TestRegionThatIsAddedLosesNoNetwork$"},
+	{"place-of-a-lost-answer-forgotten", "pkg/neutron/take.go", []string{
+		"if changesNothing(err) {\n\t\tc.observer.origins", "if true {\n\t\tc.observer.origins",
+	}, ".", "^TestTheSecretLeadsElsewhereAfterACreationThatFailed$"},
 	{"place-of-a-new-session-not-compared", "pkg/neutron/client.go", []string{
 		"if before, ok := c.Place(); ok && before != place {", "if before, ok := c.Place(); false && ok {",
 	}, ".", "^TestTokenRefusedAtEveryRequest$"},
