@@ -284,7 +284,7 @@ func (w *world) waiting(condition, name string) func() string {
 // timesOut fails unless kubectl wait ends with its time-out.
 func (w *world) timesOut(condition, name string) {
 	w.Helper()
-	out, err := w.tryKubectl("", "wait", "--for="+condition, "networks.samplecrd.k8s.io/"+name, "--timeout=1s")
+	out, err := w.tryKubectl("", "wait", "--for="+condition, "networks.samplecrd.k8s.io/"+name, "--timeout=3s")
 	if err == nil {
 		w.Fatalf("kubectl wait --for=%s %s did not wait: %s", condition, name, out)
 	}

@@ -21,7 +21,7 @@ class Admin:
         request = urllib.request.Request(
             url, method=method, data=body and json.dumps(body).encode(),
             headers={"Content-Type": "application/json", "X-Auth-Token": self.token})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=600) as answer:
             text = answer.read()
             return answer.headers, json.loads(text) if text else {}
 

@@ -330,7 +330,7 @@ func create(t *testing.T) (*gophercloud.ServiceClient, ids) {
 	n.Namespace, n.UID = "default", "00000000-0000-4000-8000-000000000001"
 	n.Status.Router = &samplecrdv1.RouterStatus{} // the controller writes it before it creates a router
 	const cluster = "00000000-0000-4000-8000-000000000000"
-	at := neutron.NewCloud("local", neutron.NewClient(config, neutron.ClientOptions{Timeout: time.Minute}), cluster, time.Hour)
+	at := neutron.NewCloud("local", neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Minute}), cluster, time.Hour)
 	identity := neutron.NewIdentity(n, cluster)
 	desired, err := neutron.NewDesired(n, cluster)
 	must(t, err)

@@ -72,7 +72,7 @@ func (c *Controller) Done() <-chan struct{} { return c.done }
 func (c *Controller) ExitCode() int { return c.cmd.ProcessState.ExitCode() }
 
 // stopTimeout is longer than the workers need to finish the work that they have begun.
-const stopTimeout = time.Minute
+const stopTimeout = 3 * time.Minute
 
 // Stop sends SIGTERM, waits until the process has ended, and returns an error unless the
 // exit code is 0. It may be called more than once.
