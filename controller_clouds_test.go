@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,23 @@ func elsewhere(t *testing.T) (cloudsYAML []byte) {
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return server.CloudsYAML("theirs")
+}
+
+// giveSecret replaces the content of the Secret, and waits until the controller knows.
+func (f *fixture) giveSecret(cloudsYAML []byte) {
+	f.t.Helper()
+	take := func() {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+	}
+	for f.controller.queue.Len() > 0 {
+		take()
+	}
+	secret := f.Secret()
+	secret.Data["clouds.yaml"] = cloudsYAML
+	_, err := f.Secrets.CoreV1().Secrets(world.Key.Namespace).Update(f.t.Context(), secret, metav1.UpdateOptions{})
+	must(f.t, err)
+	take()
 }
 
 // endNamespace makes the namespace of the Network one that is being deleted.
@@ -125,8 +143,13 @@ func TestTheSecretLeadsElsewhereAfterACreationThatFailed(t *testing.T) {
 			}
 			giveBack()
 		}, nil, nil},
-		{"lost, and the user abandons it", lost, samplecrdv1.ReasonNeutronUnavailable, func(f *fixture, _ func()) {
+		{"lost, and the user abandons it while nothing else works", lost, samplecrdv1.ReasonNeutronUnavailable, func(f *fixture, _ func()) {
+			f.Edit(world.Paused)
 			f.Edit(func(n *samplecrdv1.Network) { n.Status.Cloud = "" })
+			if err := f.syncOften(); neutron.ReasonOf(err) != neutron.Paused {
+				f.t.Fatal(err)
+			}
+			f.Edit(world.Resumed)
 		}, []string{"default/net-a"}, []string{there}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,29 +167,14 @@ func TestTheSecretLeadsElsewhereAfterACreationThatFailed(t *testing.T) {
 			server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
 			must(t, err)
 			t.Cleanup(func() { _ = server.Close() })
-			next := func() {
-				key, _ := f.controller.queue.Get()
-				f.controller.queue.Done(key)
-			}
-			give := func(cloudsYAML []byte) {
-				t.Helper()
-				for f.controller.queue.Len() > 0 {
-					next()
-				}
-				secret := f.Secret()
-				secret.Data["clouds.yaml"] = cloudsYAML
-				_, err := f.Secrets.CoreV1().Secrets(world.Key.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
-				must(t, err)
-				next() // the informer has it
-			}
-			give(server.CloudsYAML("theirs"))
+			f.giveSecret(server.CloudsYAML("theirs"))
 			if test.fault.After {
 				if err := f.syncOften(); neutron.ReasonOf(err) != neutron.OtherCloud {
 					t.Fatalf("the sync with other credentials ends with %v", err)
 				}
 				f.ExpectReady(samplecrdv1.ReasonOtherCloud, samplecrdv1.ConditionStalled)
 			}
-			test.then(f, func() { give(f.Secret().Data["clouds.yaml"]) })
+			test.then(f, func() { f.giveSecret(f.Secret().Data["clouds.yaml"]) })
 			must(t, f.syncOften())
 			f.ExpectNeutron(test.here...)
 			var names []string
@@ -179,6 +187,28 @@ func TestTheSecretLeadsElsewhereAfterACreationThatFailed(t *testing.T) {
 				t.Errorf("the other Neutron has %q, want %q", names, test.there)
 			}
 		})
+	}
+}
+
+// What was created elsewhere, and is gone from there, does not keep the Network from another place.
+func TestTheSecretLeadsElsewhereWhenTheNetworkIsGone(t *testing.T) {
+	f := newFixture(t, world.NewNetwork("10.0.0.0/24", "10.0.0.1", world.WithCredentials))
+	f.CreateSecret()
+	f.syncUntil(samplecrdv1.ReasonAvailable)
+	f.mustSync() // finds what the status says
+	f.Edit(world.Paused)
+	must(t, networks.Delete(t.Context(), f.Client, f.Get().Status.NetworkID).ExtractErr())
+	for _, cloud := range f.controller.clouds.List() {
+		must(t, cloud.Observer().Relist(t.Context()))
+	}
+	if err := f.syncOften(); neutron.ReasonOf(err) != neutron.Paused || f.Get().Status.NetworkID != "" {
+		t.Fatalf("the sync ends with %v, and the status has the network %q", err, f.Get().Status.NetworkID)
+	}
+	f.giveSecret(elsewhere(t))
+	f.Edit(world.Resumed)
+	must(t, f.syncOften())
+	if n := f.Get().Status; n.NetworkID == "" {
+		t.Errorf("there is no network: %+v", n)
 	}
 }
 

@@ -72,9 +72,17 @@ const (
 // Observe returns what Neutron has of the identity. It fails with OtherCloud if there is no network here because it
 // was created in another place, and with OtherOwner if it carries the mark of another Network.
 func (c *Cloud) Observe(ctx context.Context, identity Identity, read Read) (*Observed, error) {
+	uid := identity.Owner.UID
+	if identity.Abandoned {
+		c.observer.origins.forget(uid)
+	}
 	observed, err := c.read(ctx, identity, read)
-	if err == nil && !observed.Exists() {
+	switch {
+	case err != nil:
+	case !observed.Exists():
 		err = c.checkPlace(identity)
+	case observed.ID == identity.NetworkID: // from now on the status says where it is
+		c.observer.origins.forget(uid)
 	}
 	return observed, err
 }
@@ -160,7 +168,7 @@ func (c *Cloud) checkPlace(identity Identity) error {
 	if identity.NetworkID == "" {
 		op, from, was = "find network", c.observer.origins.of(identity.Owner.UID), "may have been created"
 	}
-	if from.cloud == "" || identity.CloudName == "" {
+	if from.cloud == "" {
 		return nil
 	}
 	session := c.client.session.Load()

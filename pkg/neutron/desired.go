@@ -15,6 +15,8 @@ import (
 	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 	"golang.org/x/text/unicode/norm"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -328,6 +330,8 @@ type Identity struct {
 	// CloudName and Place are where that network was created; zero if that is not known.
 	CloudName string
 	Place     Place
+	// Abandoned means that a user has cleared the cloud in the status: what was created elsewhere, or may have been, is given up.
+	Abandoned bool
 	// SubnetIDs are those of the subnets in the status. A subnet that has lost its mark still belongs to the owner if its
 	// ID is one of them.
 	SubnetIDs []string
@@ -377,6 +381,9 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		IsShared:   network.DeletionTimestamp.IsZero() && len(network.Spec.SharedWith)+len(network.Status.SharedWith) > 0,
 		SharedWith: network.Status.SharedWith,
 	}
+	// The API server itself gives a new Network the condition, with Unknown.
+	ready := meta.FindStatusCondition(network.Status.Conditions, samplecrdv1.ConditionReady)
+	identity.Abandoned = network.Status.Cloud == "" && ready != nil && ready.Status != metav1.ConditionUnknown
 	if network.Spec.Import != nil {
 		identity.Import = network.Spec.Import.NetworkID
 	}

@@ -111,6 +111,24 @@ func TestAnErrorHasTheOperationAndNeutronsMessage(t *testing.T) {
 	equal(t, ErrorReason(""), ReasonOf(nil))
 }
 
+func TestMayBeSent(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, true},
+		{&Error{Op: "create network", Reason: Unavailable, Message: "504 Gateway Timeout"}, true},
+		{wrap("create network", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), true},
+		{wrap("create network", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), false},
+		{ofAnother(&Error{Op: "list networks", Reason: Unavailable}), false},
+		{wrap("create network", errSlow), false},
+		{&Error{Op: authenticate, Reason: Unavailable}, false},
+		{fmt.Errorf("sync: %w", &Error{Op: findNeutron, Reason: Unavailable}), false},
+	} {
+		equal(t, test.want, mayBeSent(test.err))
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"120": 2 * time.Minute, "": 0, "0": 0, "-5": 0, "soon": 0, "99999999999999999999": 0, // the last one overflows

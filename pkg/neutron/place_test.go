@@ -287,3 +287,26 @@ func TestATokenThatExpiresInTheMiddleOfAListIsRenewed(t *testing.T) {
 		equal(t, ids, slices.Sorted(maps.Keys(refused)))
 	}
 }
+
+// The answer to the creation is lost, and the status says nothing of it yet, when the credentials lead elsewhere. Until the user clears
+// the cloud in the status, the network may be where it was created.
+func TestWhereANetworkMayBeWhoseCreationHadNoAnswer(t *testing.T) {
+	first := newWorld(t, embedded.Options{})
+	second := newWorld(t, embedded.Options{Projects: []embedded.Project{{Name: "samplecrd", ID: "project-2", Password: password}}})
+	second.Observer().Join(first.Observer())
+	first.answer(replyTo("POST", networksPath, 504, "no answer in time"))
+	_, err := first.createNetwork(t.Context(), owner, creating(testName).fields())
+	equal(t, Unavailable, ReasonOf(err))
+	first.answer(nil)
+
+	look := func(w *world, as Identity) ErrorReason {
+		_, err := w.Observe(t.Context(), as, Live)
+		return ReasonOf(err)
+	}
+	equal(t, ErrorReason(""), look(first, identity))
+	equal(t, OtherCloud, look(second, identity))
+	abandoned := identity
+	abandoned.Abandoned = true
+	equal(t, ErrorReason(""), look(second, abandoned))
+	equal(t, ErrorReason(""), look(second, identity))
+}

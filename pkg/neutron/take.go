@@ -5,7 +5,9 @@ package neutron
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 
@@ -123,12 +125,23 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 // createNetwork creates the network, and remembers where. Before this request, a read has found none here.
 func (c *Cloud) createNetwork(ctx context.Context, owner Owner, fields map[string]any) (Network, error) {
 	network, err := c.client.CreateNetwork(ctx, fields)
-	if changesNothing(err) {
+	place, isKnown := c.client.Place()
+	switch {
+	case !mayBeSent(err): // an earlier request may have been
+	case changesNothing(err):
 		c.observer.origins.forget(owner.UID)
-	} else if place, isKnown := c.client.Place(); isKnown {
+	case isKnown:
 		c.observer.origins.add(owner.UID, origin{c.name, place})
 	}
 	return network, err
+}
+
+// mayBeSent reports whether a request that ended with this error, or with none, can have reached Neutron.
+func mayBeSent(err error) bool {
+	e := errorIn(err)
+	connection, isOfConnection := errors.AsType[*net.OpError](err)
+	isRefused := isOfConnection && connection.Op == "dial"
+	return !e.unsent && e.Op != authenticate && e.Op != findNeutron && !errors.Is(err, errSlow) && !isRefused
 }
 
 // performOnRouter is perform for the steps that are about routers.

@@ -142,9 +142,9 @@ func Compute(network *samplecrdv1.Network, o Outcome) samplecrdv1.NetworkStatus 
 	var status samplecrdv1.NetworkStatus
 	network.Status.DeepCopyInto(&status)
 	status.ObservedGeneration = network.Generation
-	// While the network is not seen, the place stays the one where it was created: it is what a
+	// While the network is not seen, the place stays the one where it was created, or may have been: it is what a
 	// later sync compares, so that it does not create a second network in another place.
-	if o.Observed != nil || status.NetworkID == "" {
+	if o.Observed != nil || status.NetworkID == "" && neutron.ReasonOf(o.Err) != neutron.OtherCloud {
 		status.Cloud = cmp.Or(o.Cloud, status.Cloud)
 		if o.Place != nil {
 			status.ProjectID, status.Region = o.Place.Project, o.Place.Region
