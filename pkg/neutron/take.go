@@ -122,7 +122,7 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 	return c.performOnRouter(ctx, observed, step)
 }
 
-// createNetwork creates the network, and remembers where. Before this request, a read has found none here.
+// createNetwork creates the network, and remembers where. Nothing of the owner was found here before.
 func (c *Cloud) createNetwork(ctx context.Context, owner Owner, fields map[string]any) (Network, error) {
 	network, err := c.client.CreateNetwork(ctx, fields)
 	place, isKnown := c.client.Place()
