@@ -5,6 +5,7 @@ package monitoring
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -95,16 +96,21 @@ func (s *Scene) create(ctx context.Context, name, cidr string, credentials *samp
 	return err
 }
 
-// reaches waits until the Network's Ready condition has that reason.
+// reaches waits until the Network's Ready condition has that reason. Meanwhile kube-apiserver may be away.
 func (s *Scene) reaches(ctx context.Context, name, reason string) error {
-	return until(ctx, func(ctx context.Context) (bool, error) {
-		network, err := s.client.SamplecrdV1().Networks(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, nil // kube-apiserver may be away
+	var last error
+	err := until(ctx, func(ctx context.Context) (bool, error) {
+		var network *samplecrdv1.Network
+		if network, last = s.client.SamplecrdV1().Networks(namespace).Get(ctx, name, metav1.GetOptions{}); last != nil {
+			return false, nil
 		}
 		ready := meta.FindStatusCondition(network.Status.Conditions, samplecrdv1.ConditionReady)
 		return ready != nil && ready.Reason == reason && ready.ObservedGeneration == network.Generation, nil
 	})
+	if err != nil {
+		return fmt.Errorf("wait until the Network %s has the reason %s: %w", name, reason, errors.Join(err, last))
+	}
+	return nil
 }
 
 func until(ctx context.Context, condition wait.ConditionWithContextFunc) error {

@@ -56,9 +56,9 @@ type origin struct {
 	place Place
 }
 
-// origins has, by the UID of the Network, where a request to create its network was sent last, unless Neutron has refused it. The
-// status has this only when the answer has come, and was written. It is the memory of one process: another one does not know of a
-// network whose answer was lost. Its methods may be called concurrently. The zero value is empty.
+// origins has, by the UID of the Network, where a request to create its network was sent last, unless Neutron has refused it. When the
+// status has the network, it is forgotten here. It is the memory of one process: another one does not know of a network whose answer
+// was lost. Its methods may be called concurrently. The zero value is empty.
 type origins struct {
 	mu   sync.Mutex
 	last map[types.UID]origin
