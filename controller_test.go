@@ -115,7 +115,7 @@ func (f *fixture) startWithoutList(cluster string) {
 	controller, err := NewController(f.t.Context(), f.Kube, informer, f.newClouds(), f.Events,
 		ControllerOptions{Cluster: cluster, Resync: time.Minute, Retry: testRetry, Limits: fair.Limits{PerCloud: 2, Total: 3}})
 	must(f.t, err)
-	f.t.Cleanup(controller.queue.ShutDown)
+	world.Cleanup(f.t, controller.queue.ShutDown)
 	f.controller, f.indexer = controller, informer.Informer().GetIndexer()
 	f.refresh()
 }
@@ -138,7 +138,7 @@ func newClouds(t testing.TB, own *neutron.Cloud, options clouds.Options) *clouds
 		return neutron.NewCloud(config.Name, neutron.NewClient(config, neutron.ClientOptions{Timeout: cloudTimeout}), world.Cluster, time.Hour)
 	}
 	all := clouds.New(ctx, own, options)
-	t.Cleanup(func() { cancel(); all.Wait() })
+	world.Cleanup(t, func() { cancel(); all.Wait() })
 	return all
 }
 

@@ -105,7 +105,7 @@ func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 	server := embedded.StartOn(pipes.Listen(pipes.NewHost()), embedded.Options{
 		ExternalNetwork: embedded.ExternalNetwork{Name: public, CIDR: netip.MustParsePrefix("198.18.0.0/16")},
 	})
-	t.Cleanup(func() { _ = server.Close() })
+	Cleanup(t, func() { _ = server.Close() })
 	w := &World{
 		Kube: fake.NewClientset(), Secrets: kubefake.NewClientset(), Events: record.NewFakeRecorder(1000), Neutron: server,
 		t: t, watched: make(chan struct{}, 100), protected: map[string]string{}, protectedRouters: map[string]string{}, strangersShares: map[string]string{},
@@ -125,6 +125,15 @@ func New(t testing.TB, networks ...*samplecrdv1.Network) *World {
 		}
 	})
 	return w
+}
+
+// Cleanup calls f at the end of the test, as t.Cleanup does, and then forgets it. A test refers to the functions that it has called
+// until its parent has ended, and these would keep the worlds of thousands of subtests in memory.
+func Cleanup(t testing.TB, f func()) {
+	t.Cleanup(func() {
+		f()
+		f = nil
+	})
 }
 
 // NewNetwork returns a Network like one that kubectl has just created.
