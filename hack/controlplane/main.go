@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command controlplane is a Kubernetes control plane in one executable: etcd,
-// kube-apiserver, kube-controller-manager and kubectl, each as released. The command "up"
-// runs the first three together on loopback.
-//
-// The first argument selects the command, or the name of the executable, so that a link
-// named kubectl is kubectl.
+// kube-apiserver and kube-controller-manager, each as released. The command "up"
+// runs them together on loopback. The first argument selects the command.
 package main
 
 import (
@@ -15,18 +12,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	_ "time/tzdata" // CronJob time zones, on machines without a time zone database
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // as in kubectl
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client metrics, as in the real commands
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
@@ -35,7 +28,7 @@ import (
 )
 
 const usage = `usage: controlplane up -dir DIR [-fresh]
-       controlplane etcd|kube-apiserver|kube-controller-manager|kubectl [ARGUMENT...]
+       controlplane etcd|kube-apiserver|kube-controller-manager [ARGUMENT...]
 `
 
 var commands = map[string]func(){
@@ -43,18 +36,13 @@ var commands = map[string]func(){
 	protocol.Etcd:              func() { etcdmain.Main(os.Args) },
 	protocol.APIServer:         func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
 	protocol.ControllerManager: func() { os.Exit(cli.Run(controllermanager.NewControllerManagerCommand())) },
-	"kubectl":                  runKubectl,
 }
 
 func main() {
 	supervisor.DieWithParent()
-	if run, ok := commands[filepath.Base(os.Args[0])]; ok {
-		run()
-		return
-	}
 	if len(os.Args) > 1 {
 		if run, ok := commands[os.Args[1]]; ok {
-			// The commands read os.Args themselves, kubectl to look for plug-ins.
+			// The commands read os.Args themselves.
 			os.Args = os.Args[1:]
 			run()
 			return
@@ -62,12 +50,6 @@ func main() {
 	}
 	fmt.Fprint(os.Stderr, usage)
 	os.Exit(2)
-}
-
-func runKubectl() {
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err)
-	}
 }
 
 func up() {

@@ -126,7 +126,7 @@ func (s *session) useCluster(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	s.kubectlPath = filepath.Join(filepath.Dir(binary), "kubectl")
+	s.kubectlPath = cluster.Kubectl(binary)
 	if o.kubeconfig != "" {
 		s.kubeconfig, err = filepath.Abs(o.kubeconfig)
 		s.kubectlEnv = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)

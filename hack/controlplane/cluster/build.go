@@ -79,9 +79,6 @@ func build(ctx context.Context, hack, binary string, r *reporter) error {
 	if err := compile(ctx, hack, binary, r); err != nil {
 		return err
 	}
-	if err := linkKubectl(binary); err != nil {
-		return err
-	}
 	return os.WriteFile(stamp(binary), []byte(hash), 0o644)
 }
 
@@ -93,12 +90,14 @@ func compile(ctx context.Context, hack, binary string, r *reporter) error {
 	}
 	// Listing the packages fetches the modules.
 	r.phase("listing packages")
-	packages, err := output(goCommand(ctx, hack, "list", "-deps", "./controlplane"), r.fetched)
+	commands := []string{"./controlplane", "./controlplane/kubectl"}
+	packages, err := output(goCommand(ctx, hack, append([]string{"list", "-deps"}, commands...)...), r.fetched)
 	if err != nil {
 		return err
 	}
 	r.compiling(strings.Fields(packages))
-	_, err = output(goCommand(ctx, hack, "build", "-v", "-trimpath", "-ldflags", flags, "-o", binary, "./controlplane"), r.compiled)
+	args := []string{"build", "-v", "-trimpath", "-ldflags", flags, "-o", filepath.Dir(binary) + string(filepath.Separator)}
+	_, err = output(goCommand(ctx, hack, append(args, commands...)...), r.compiled)
 	return err
 }
 
@@ -155,16 +154,6 @@ func linkerFlags(version string) (string, error) {
 	return strings.Join(flags, " "), nil
 }
 
-// linkKubectl creates a link named kubectl beside the control plane. Called by that name,
-// the executable is kubectl.
-func linkKubectl(binary string) error {
-	link := filepath.Join(filepath.Dir(binary), "kubectl")
-	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.Symlink(filepath.Base(binary), link)
-}
-
 // lockBuild waits until no other process is building.
 func lockBuild(ctx context.Context, file string, r *reporter) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
@@ -212,3 +201,6 @@ func findHack() (string, error) {
 func executable(hack string) string {
 	return filepath.Join(hack, "_output", "bin", "controlplane")
 }
+
+// Kubectl returns the kubectl that is beside that executable.
+func Kubectl(binary string) string { return filepath.Join(filepath.Dir(binary), "kubectl") }

@@ -63,6 +63,10 @@ func TestExecutableIsUpToDateOnlyWithItsStamp(t *testing.T) {
 		t.Error("up to date without an executable")
 	}
 	write(t, binary, "")
+	if upToDate(binary, "hash") {
+		t.Error("up to date without kubectl")
+	}
+	write(t, Kubectl(binary), "")
 	if !upToDate(binary, "hash") {
 		t.Error("not up to date")
 	}

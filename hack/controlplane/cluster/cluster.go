@@ -168,7 +168,7 @@ func (c *Cluster) Etcd() (endpoint string, config *tls.Config, err error) {
 // Kubectl returns a command that runs kubectl as the administrator. It ignores the user's
 // own configuration.
 func (c *Cluster) Kubectl(args ...string) *exec.Cmd {
-	cmd := exec.Command(c.binary, append([]string{"kubectl"}, args...)...)
+	cmd := exec.Command(Kubectl(c.binary), args...)
 	cmd.Env = append(os.Environ(),
 		"KUBECONFIG="+c.Kubeconfig(),
 		"KUBERC=off",

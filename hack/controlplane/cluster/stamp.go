@@ -19,14 +19,18 @@ func stamp(binary string) string {
 	return binary + ".stamp"
 }
 
-// upToDate reports whether the executable was built from sources with this hash.
+// upToDate reports whether the executable and kubectl were built from sources with this hash.
 func upToDate(binary, hash string) bool {
 	built, err := os.ReadFile(stamp(binary))
 	if err != nil || string(built) != hash {
 		return false
 	}
-	_, err = os.Stat(binary)
-	return err == nil
+	for _, file := range []string{binary, Kubectl(binary)} {
+		if _, err := os.Stat(file); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // sourceHash returns a hash of everything that the executable is built from: the Go
