@@ -57,8 +57,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asController) != "" {
 		main()
 	}
-	// client-go then panics if a test changes an object in an informer's cache.
-	_ = os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
 	debug.SetGCPercent(1000) // many small worlds, one after another
 	os.Exit(m.Run())
 }

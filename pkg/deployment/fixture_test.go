@@ -6,7 +6,6 @@ package deployment
 import (
 	"errors"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,12 +34,6 @@ import (
 )
 
 var testKey = cache.NewObjectName("default", "web")
-
-func TestMain(m *testing.M) {
-	// With this variable client-go panics if a test changes an object in an informer's cache.
-	_ = os.Setenv("KUBE_CACHE_MUTATION_DETECTOR", "true")
-	os.Exit(m.Run())
-}
 
 // fixture is a controller with fake clients. Its informers are not started: a test fills the
 // caches, so that it can let them be out of date.
