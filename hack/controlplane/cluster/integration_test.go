@@ -40,7 +40,7 @@ func starter(dir string) {
 	binary, err := cluster.Built()
 	if err == nil {
 		var c *cluster.Cluster
-		if c, err = cluster.Start(context.Background(), cluster.Options{Binary: binary, Dir: dir}); err == nil {
+		if c, err = cluster.Start(context.Background(), cluster.Options{Binary: binary, Dir: dir, Fresh: true}); err == nil {
 			fmt.Println(c.PID())
 			select {}
 		}
@@ -49,14 +49,38 @@ func starter(dir string) {
 	os.Exit(1)
 }
 
+// TestControlPlane starts a control plane in one folder, again and again, because each start takes seconds. The parts run in this
+// order. The namespace outlasting is there from the first part to the last.
 func TestControlPlane(t *testing.T) {
-	c := start(t, cluster.Options{Dir: t.TempDir()})
-	// Run in this order. Each leaves the control plane as it found it, except the last.
+	dir := t.TempDir()
+	c := start(t, dir)
+	kubectl(t, c, "create", "namespace", "outlasting")
+	kubeconfig := mustRead(t, c.Kubeconfig())
 	t.Run("reports the version in go.mod", func(t *testing.T) { reportsVersion(t, c) })
 	t.Run("writes a kubeconfig for its owner only", func(t *testing.T) { protectsKubeconfig(t, c) })
 	t.Run("survives a restart of the API server", func(t *testing.T) { survivesRestart(t, c) })
 	t.Run("restores a backup of etcd", func(t *testing.T) { restoresBackup(t, c) })
 	t.Run("stops in order", func(t *testing.T) { stopsInOrder(t, c) })
+
+	c = start(t, dir)
+	t.Run("keeps its data and its kubeconfig", func(t *testing.T) {
+		kubectl(t, c, "get", "namespace", "outlasting")
+		if mustRead(t, c.Kubeconfig()) != kubeconfig {
+			t.Error("the kubeconfig has changed")
+		}
+	})
+	needProc(t)
+	components := killSupervisor(t, c)
+	// The new supervisor waits until the last child of the dead one has ended.
+	c = start(t, dir)
+	t.Run("ended when its supervisor was killed", func(t *testing.T) {
+		if left := alive(components); len(left) > 0 {
+			t.Errorf("processes %v still run", left)
+		}
+		kubectl(t, c, "get", "namespace", "outlasting")
+	})
+	t.Run("ends when a component fails", func(t *testing.T) { endsWithItsComponent(t, c) })
+	t.Run("begins anew, and ends when its starter is killed", func(t *testing.T) { endsWithItsStarter(t, dir) })
 }
 
 func reportsVersion(t *testing.T, c *cluster.Cluster) {
@@ -124,51 +148,34 @@ func stopsInOrder(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-func TestDataIsKeptBetweenRunsUnlessFresh(t *testing.T) {
-	dir := t.TempDir()
-	first := start(t, cluster.Options{Dir: dir})
-	kubectl(t, first, "create", "namespace", "kept")
-	before := mustRead(t, first.Kubeconfig())
-	stop(t, first)
-
-	second := start(t, cluster.Options{Dir: dir})
-	kubectl(t, second, "get", "namespace", "kept")
-	if mustRead(t, second.Kubeconfig()) != before {
-		t.Error("the kubeconfig has changed")
-	}
-	stop(t, second)
-
-	third := start(t, cluster.Options{Dir: dir, Fresh: true})
-	if out, err := third.Kubectl("get", "namespace", "kept").CombinedOutput(); !strings.Contains(string(out), "NotFound") {
-		t.Errorf("want the namespace to be gone, got %v:\n%s", err, out)
-	}
-	stop(t, third)
-}
-
-func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
-	needProc(t)
-	dir := t.TempDir()
-	c := start(t, cluster.Options{Dir: dir})
-	kubectl(t, c, "create", "namespace", "kept")
+// killSupervisor returns the IDs of the components.
+func killSupervisor(t *testing.T, c *cluster.Cluster) []int {
+	t.Helper()
 	components := children(c.PID())
 	if len(components) != 3 {
 		t.Fatalf("want three components, got %v", components)
 	}
 	must(t, syscall.Kill(c.PID(), syscall.SIGKILL))
 	<-c.Done()
-	// The new supervisor waits until the last child of the dead one has ended.
-	again := start(t, cluster.Options{Dir: dir})
-	if left := alive(components); len(left) > 0 {
-		t.Errorf("processes %v still run", left)
-	}
-	kubectl(t, again, "get", "namespace", "kept")
+	return components
 }
 
-func TestNothingOutlivesAStarterThatIsKilled(t *testing.T) {
-	needProc(t)
-	built(t)
+func endsWithItsComponent(t *testing.T, c *cluster.Cluster) {
+	for _, pid := range children(c.PID()) {
+		if data, _ := os.ReadFile(procFile(pid, "cmdline")); bytes.Contains(data, []byte("\x00etcd\x00")) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	<-c.Done()
+	if err := c.Stop(); err == nil || !strings.Contains(err.Error(), "etcd ended early (signal: killed)") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// endsWithItsStarter starts the control plane by another process, with the option Fresh.
+func endsWithItsStarter(t *testing.T, dir string) {
 	starter := exec.Command(os.Args[0])
-	starter.Env = append(os.Environ(), starterEnv+"="+t.TempDir())
+	starter.Env = append(os.Environ(), starterEnv+"="+dir)
 	starter.Stderr = os.Stderr
 	stdout, err := starter.StdoutPipe()
 	must(t, err)
@@ -176,6 +183,10 @@ func TestNothingOutlivesAStarterThatIsKilled(t *testing.T) {
 	var supervisor int
 	if _, err := fmt.Fscan(stdout, &supervisor); err != nil {
 		t.Fatalf("read the supervisor's process ID: %v", err)
+	}
+	get := exec.Command(cluster.Kubectl(built(t)), "--kubeconfig="+filepath.Join(dir, "kubeconfig"), "get", "namespace", "outlasting")
+	if out, err := get.CombinedOutput(); !strings.Contains(string(out), "NotFound") {
+		t.Errorf("want the namespace to be gone, got %v:\n%s", err, out)
 	}
 	pids := append(children(supervisor), supervisor)
 	_ = starter.Process.Kill()
@@ -197,20 +208,6 @@ func TestComponentThatFailsIsNamedWithItsLog(t *testing.T) {
 	}
 }
 
-func TestComponentThatFailsLaterEndsTheControlPlane(t *testing.T) {
-	needProc(t)
-	c := start(t, cluster.Options{Dir: t.TempDir()})
-	for _, pid := range children(c.PID()) {
-		if data, _ := os.ReadFile(procFile(pid, "cmdline")); bytes.Contains(data, []byte("\x00etcd\x00")) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-	<-c.Done()
-	if err := c.Stop(); err == nil || !strings.Contains(err.Error(), "etcd ended early (signal: killed)") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // built returns the control plane to test. Building it takes minutes, so a test does not
 // build it: without it the tests are skipped, except where all tests must run.
 func built(t *testing.T) string {
@@ -223,20 +220,12 @@ func built(t *testing.T) string {
 	return binary
 }
 
-func start(t *testing.T, opts cluster.Options) *cluster.Cluster {
+func start(t *testing.T, dir string) *cluster.Cluster {
 	t.Helper()
-	opts.Binary = built(t)
-	c, err := cluster.Start(t.Context(), opts)
+	c, err := cluster.Start(t.Context(), cluster.Options{Binary: built(t), Dir: dir})
 	must(t, err)
 	t.Cleanup(func() { _ = c.Stop() })
 	return c
-}
-
-func stop(t *testing.T, c *cluster.Cluster) {
-	t.Helper()
-	if err := c.Stop(); err != nil {
-		t.Fatalf("stop: %v", err)
-	}
 }
 
 // kubectl runs kubectl and returns its standard output.
