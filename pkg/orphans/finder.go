@@ -4,6 +4,7 @@
 package orphans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,13 +51,28 @@ type Finder struct {
 	mu sync.Mutex
 	// last has the result of the last comparison of each cloud.
 	last map[*neutron.Cloud]result
-	// neverOwned has the first orphan of each place that was NeverOwned. It is kept until the
+	// neverOwned has the first orphan of each site that was NeverOwned. It is kept until the
 	// process ends, because the other installation remains when its network is gone, or when the
-	// cloud is closed and opened again.
-	neverOwned map[neutron.Place]*Orphan
+	// cloud is closed and opened again. Those of untrusted sites are forgotten when there are maxSites.
+	neverOwned map[site]*Orphan
 	// deleted has the UIDs of Networks that were deleted lately.
 	deleted recent
 }
+
+// site is a place, according to this Keystone: see neutron.Client.UntrustedKeystone. A server of a user can claim to be any place, and
+// must not say anything about the clouds of others.
+type site struct {
+	untrustedKeystone string
+	neutron.Place
+}
+
+func siteOf(cloud *neutron.Cloud) site {
+	place, _ := cloud.Client().Place()
+	return site{cloud.Client().UntrustedKeystone(), place}
+}
+
+// maxSites bounds the memory for sites, because users can name any number of servers.
+const maxSites = 1000
 
 // result is the result of a comparison.
 type result struct {
@@ -79,7 +95,7 @@ func NewFinder(client clientset.Interface, informer informers.TypedNetworkInform
 		wake:    make(chan struct{}, 1),
 		last:    map[*neutron.Cloud]result{},
 
-		neverOwned: map[neutron.Place]*Orphan{},
+		neverOwned: map[site]*Orphan{},
 	}
 	handler := informers.NetworkHandlerFuncs{DeleteFunc: func(n informers.DeletedNetwork) {
 		if n.OptionalObj != nil {
@@ -138,12 +154,16 @@ func (f *Finder) find(ctx context.Context) error {
 	for cloud, snapshot := range before {
 		f.compareCloud(ctx, cloud, snapshot, owners, cached)
 	}
-	// An error in one cloud does not stop the others.
-	var failed []error
+	// Neither an error in one cloud nor a slow cloud stops the others.
+	failed := make(chan error, len(before))
 	for cloud, snapshot := range before {
-		failed = append(failed, f.remove(ctx, cloud, snapshot.total(), len(owners)))
+		go func() { failed <- f.remove(ctx, cloud, snapshot.total(), len(owners)) }()
 	}
-	return errors.Join(failed...)
+	var errs []error
+	for range before {
+		errs = append(errs, <-failed)
+	}
+	return errors.Join(errs...)
 }
 
 // fresh returns snapshots of the clouds that were relisted since their last comparison. It
@@ -239,18 +259,22 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, compared := f.last[cloud]
-	place, _ := cloud.Client().Place()
+	at := siteOf(cloud)
 	if !compared {
-		last.snapshot, compared = f.snapshotOf(place)
+		last.snapshot, compared = f.snapshotOf(at)
 	}
 	orphans := compare(cloud.Name(), before, takeSnapshot(cloud), owners, last.orphans, time.Now().UTC().Truncate(time.Second))
 	if compared {
 		// The cache may be behind the live list, and the handler behind the cache.
 		setNeverOwned(orphans, last.snapshot, func(uid types.UID) bool { return cached.Has(uid) || f.deleted.has(uid) })
 	}
-	if f.neverOwned[place] == nil {
-		neverOwned = firstNeverOwned(orphans)
-		f.neverOwned[place] = neverOwned
+	if f.neverOwnedAt(at) == nil {
+		if neverOwned = firstNeverOwned(orphans); neverOwned != nil {
+			f.neverOwned[at] = neverOwned
+		}
+	}
+	if len(f.neverOwned) > maxSites {
+		maps.DeleteFunc(f.neverOwned, func(s site, _ *Orphan) bool { return s != at && s.untrustedKeystone != "" })
 	}
 	now = result{snapshot: before, orphans: orphans, refusal: last.refusal}
 	f.last[cloud] = now
@@ -258,11 +282,17 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 	return now, neverOwned
 }
 
-// snapshotOf returns what another cloud had when it was compared last, if both lead to the same place: what has appeared since is
-// new for a cloud that was opened later, too.
-func (f *Finder) snapshotOf(place neutron.Place) (last snapshot, compared bool) {
+// neverOwnedAt returns the first orphan that was NeverOwned there, or where an administrator's Keystone says that it is this place; nil if
+// there was none.
+func (f *Finder) neverOwnedAt(s site) *Orphan {
+	return cmp.Or(f.neverOwned[s], f.neverOwned[site{Place: s.Place}])
+}
+
+// snapshotOf returns what another cloud of the site had when it was compared last: what has appeared since is new for a cloud that was
+// opened later, too.
+func (f *Finder) snapshotOf(s site) (last snapshot, compared bool) {
 	for cloud, result := range f.last {
-		if other, ok := cloud.Client().Place(); ok && other == place {
+		if siteOf(cloud) == s {
 			return result.snapshot, true
 		}
 	}
@@ -278,22 +308,35 @@ func (o *Orphan) log(ctx context.Context) klog.Logger {
 	return klog.LoggerWithValues(klog.FromContext(ctx), "cloud", o.Cloud, kind, o.id(), "name", neutron.Printable(o.Name), "ownerUID", neutron.Printable(string(o.OwnerUID)))
 }
 
-// remove deletes the orphans of a cloud that may be deleted.
-func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners int) error {
+// removalTime is how long the deletions in one cloud may take after a relist: those of other clouds, and the next comparison, wait for
+// them.
+const removalTime = 2 * time.Minute
+
+// remove deletes the orphans of a cloud that may be deleted. One that Neutron refuses to delete does not stop the others.
+func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners int) (failed error) {
+	began := time.Now()
 	for _, orphan := range f.selectRemovable(ctx, cloud, total, owners) {
+		if time.Since(began) > removalTime {
+			klog.FromContext(ctx).Info("Neutron is slow: left some orphans until the next relist", "cloud", cloud.Name())
+			return failed
+		}
 		gone, err := f.removeOne(ctx, cloud, &orphan)
 		if errors.Is(err, errOwnerExists) {
 			f.resetSightings()
 		}
 		if err != nil {
-			return fmt.Errorf("delete orphan %s from Neutron: %w", orphan.id(), err)
+			failed = cmp.Or(failed, fmt.Errorf("delete orphan %s from Neutron: %w", orphan.id(), err))
+			if _, isOutage := cloud.Client().Away(); isOutage || neutron.ReasonOf(err) == "" || ctx.Err() != nil {
+				return failed
+			}
+			continue
 		}
 		if gone {
 			cloud.ForgetOwner(orphan.OwnerUID)
 		}
 		f.update(cloud, orphan, gone)
 	}
-	return nil
+	return failed
 }
 
 // selectRemovable returns the orphans that may be deleted now. If none may be deleted, it logs
@@ -302,8 +345,7 @@ func (f *Finder) selectRemovable(ctx context.Context, cloud *neutron.Cloud, tota
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.last[cloud]
-	place, _ := cloud.Client().Place()
-	chosen, refusal := removable(now.orphans, f.options.Removal, total, owners, f.neverOwned[place])
+	chosen, refusal := removable(now.orphans, f.options.Removal, total, owners, f.neverOwnedAt(siteOf(cloud)))
 	text := ""
 	if refusal != nil {
 		text = refusal.Error()

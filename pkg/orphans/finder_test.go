@@ -63,7 +63,8 @@ type lab struct {
 
 func newLab(t *testing.T, removal Removal) *lab {
 	t.Helper()
-	server, err := embedded.Start("127.0.0.1:0", embedded.Options{})
+	project := embedded.Project{Name: "samplecrd", ID: "project-1", Password: "secret"}
+	server, err := embedded.Start("127.0.0.1:0", embedded.Options{Projects: []embedded.Project{project}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +109,15 @@ func (l *lab) must(err error) {
 }
 
 func (l *lab) newCloud(name string) *neutron.Cloud {
+	return l.newCloudOn(l.server, name, false)
+}
+
+// newCloudOn returns a cloud whose servers may have been named by users.
+func (l *lab) newCloudOn(server *embedded.Server, name string, isUntrusted bool) *neutron.Cloud {
 	l.Helper()
-	config, err := neutron.ParseConfig("test", l.server.CloudsYAML("test"))
+	config, err := neutron.ParseConfig("test", server.CloudsYAML("test"))
 	l.must(err)
+	config.Untrusted = isUntrusted
 	client := neutron.NewClient(config, neutron.ClientOptions{Timeout: 10 * time.Second, UserAgent: "finder"})
 	l.Cleanup(client.Close)
 	return neutron.NewCloud(name, client, testCluster, time.Hour)
@@ -835,6 +842,59 @@ func TestAnotherInstallationIsRememberedForAllCloudsOfThePlace(t *testing.T) {
 	}
 	equal(t, true, l.exists(theirs))
 	equal(t, 1, strings.Count(l.log.String(), "another installation probably has the same cluster ID. No orphan"))
+}
+
+// Users can name a server that claims to be the place of the controller's own cloud, and shows any network there.
+func TestAServerOfAUserSaysNothingAboutOtherClouds(t *testing.T) {
+	l := newLab(t, RemoveAll)
+	l.create("net", "u-net")
+	orphan := l.inNeutron("default/gone", "u-gone")
+	l.must(l.relist())
+	theirs := newLab(t, RemoveNone)
+	theirs.inNeutron("default/any", "u-any")
+	for range maxSites + 2 {
+		l.finder.neverOwned[site{fmt.Sprint("https://", len(l.finder.neverOwned)), neutron.Place{}}] = &Orphan{}
+	}
+	l.clouds = append(l.clouds, l.newCloudOn(theirs.server, "a user's", true))
+	for range 3 {
+		l.must(l.relist())
+	}
+	own, _ := l.clouds[0].Client().Place()
+	claimed, _ := l.clouds[1].Client().Place()
+	equal(t, own, claimed)
+	equal(t, false, l.exists(orphan))
+	equal(t, 0, strings.Count(l.log.String(), "another installation"))
+	equal(t, 0, len(l.finder.neverOwned)) // too many are forgotten
+
+	// What the controller's own cloud shows is true of the clouds of users with the same servers too.
+	fromElsewhere := newLabOn(t, l.server, RemoveNone).create("theirs", "u-theirs")
+	l.must(l.cloud.Observer().Relist(l.ctx))
+	l.must(l.finder.find(l.ctx))
+	l.clouds[1] = l.newCloudOn(l.server, "a user's", true)
+	for range 3 {
+		l.must(l.relist())
+	}
+	equal(t, true, l.exists(fromElsewhere))
+}
+
+// Neutron may refuse to delete one of several orphans.
+func TestAnOrphanThatCannotBeDeletedStopsNoOthers(t *testing.T) {
+	l := newLab(t, RemoveAll)
+	l.create("net", "u-net")
+	ids := []string{l.inNeutron("default/a", "u-a"), l.inNeutron("default/b", "u-b"), l.inNeutron("default/c", "u-c")}
+	slices.Sort(ids)
+	l.server.SetFault(func(r *http.Request) *embedded.Fault {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, ids[0]) {
+			return &embedded.Fault{Status: http.StatusForbidden}
+		}
+		return nil
+	})
+	l.must(l.relist())
+	err := l.relist()
+	if err == nil || !strings.Contains(err.Error(), ids[0]) {
+		t.Errorf("got %v, want an error for %s", err, ids[0])
+	}
+	equal(t, ids[:1], l.ids())
 }
 
 // What appears between the first list of one cloud and that of another one is new for the other one too.
