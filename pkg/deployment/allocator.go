@@ -231,11 +231,13 @@ func (a *allocator) isReserved(key cache.ObjectName) bool {
 	return ok
 }
 
-// release ends the reservation of a CIDR that was not written.
-func (a *allocator) release(key cache.ObjectName) {
+// release ends the reservation of a CIDR that was not written, and reports whether that frees a part of the pool.
+func (a *allocator) release(key cache.ObjectName) (isOfPool bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	cidr, isReserved := a.reserved[key]
 	delete(a.reserved, key)
+	return isReserved && cidr.Overlaps(a.pool)
 }
 
 // releaseIfCached ends the reservation for the Network if the cache has the reserved CIDR.

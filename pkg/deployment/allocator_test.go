@@ -320,6 +320,27 @@ func TestTheBlockOfARefusedWriteIsFreeAgain(t *testing.T) {
 	f.expectCIDR("other", "10.0.0.0/24")
 }
 
+func TestARefusedWriteOutsideThePoolWakesNobody(t *testing.T) {
+	f := newFixture(t, "10.0.0.0/24", 24)
+	f.deploy("first", "auto", "-")
+	f.refresh()
+	f.must(f.sync("first"))
+	f.deploy("waiting", "auto", "-")
+	f.deploy("web", "192.168.0.0/24", "-")
+	f.refresh()
+	if err := f.sync("waiting"); !errors.Is(err, errExhausted) {
+		t.Errorf("got %v", err)
+	}
+	f.expectQueued()
+	f.around = func(string, func() (runtime.Object, error)) (runtime.Object, error) {
+		return nil, apierrors.NewForbidden(samplecrdv1.Resource("networks"), "web", errors.New("quota"))
+	}
+	if err := f.sync("web"); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
+	f.expectQueued()
+}
+
 func TestABlockDoesNotOverlapWithAnEditThatTheCacheDoesNotHave(t *testing.T) {
 	f := newFixture(t, "10.0.0.0/16", 24)
 	f.deployedAs("192.168.0.0/24")

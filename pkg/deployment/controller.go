@@ -584,8 +584,9 @@ func (c *Controller) reserve(d *appsv1.Deployment, desired request) {
 // release frees the CIDR of a write that did not happen, and enqueues the Deployments that
 // wait for a block.
 func (c *Controller) release(key cache.ObjectName) {
-	c.allocator.release(key)
-	c.enqueueWaiting()
+	if c.allocator.release(key) {
+		c.enqueueWaiting()
+	}
 }
 
 // recordDone records an event about a successful write.
