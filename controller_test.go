@@ -505,7 +505,7 @@ func TestSyncHandler(t *testing.T) {
 			name:         "being deleted, but in use, and a reconcile is requested: it is handled",
 			given:        func(f *fixture) { inUse(world.BeingDeleted)(f); f.Edit(world.ReconcileRequested) },
 			wantErr:      string(neutron.InUse),
-			wantRequests: []string{"GET networks", "GET subnets", "get networks", "DELETE networks/ID", "GET ports", "patch networks/status"},
+			wantRequests: []string{"GET networks", "GET subnets", "get networks", "GET networks/ID", "DELETE networks/ID", "GET ports", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantNeutron: []string{inOrder},
 			check: func(t *testing.T, f *fixture) {
 				if got := f.Get().Status; got.LastHandledReconcileAt != "now" || got.SubnetID == "" {

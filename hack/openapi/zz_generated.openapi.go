@@ -790,7 +790,7 @@ func schema_pkg_apis_samplecrd_v1_NetworkSpec(ref common.ReferenceCallback) comm
 					},
 					"external": {
 						SchemaProps: spec.SchemaProps{
-							Description: "external makes the network one that routers can have their gateway in. The default is false. Neutron's default policy allows only administrators to set it to true.",
+							Description: "external makes the network one that routers can have their gateway in. The default is false. Neutron's default policy allows only administrators to set it to true. A network that is imported, and not only observed, must not become external.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1137,7 +1137,7 @@ func schema_pkg_apis_samplecrd_v1_RouterSpec(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "routes are the static routes of a router of this Network's own, in any order. If they are set, the router has exactly these; the empty list removes all. If they are not set, they are left alone. Each next hop must be in a subnet that the router is connected to: one of this Network, or one of the external network. Before the controller disconnects a subnet from the router, it removes the routes through that subnet. It sets the declared ones again afterwards. If the field is removed later, the routes stay until then, and are not set again.",
+							Description: "routes are the static routes of a router of this Network's own, in any order. If they are set, the router has exactly these; the empty list removes all. If they are not set, they are left alone. Each next hop must be in a subnet that the router is connected to: one of this Network, or one of the external network. Before the controller disconnects a subnet from the router, it removes the routes through that subnet. It sets the declared ones again afterwards. If the field is removed later, its routes stay until the controller disconnects their subnet, and are not set again.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -4,6 +4,7 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -95,7 +96,7 @@ func (c *Cloud) read(ctx context.Context, identity Identity, read Read) (*Observ
 	c.sharing.need(identity)
 	if read == Live {
 		c.waits.drop(identity.Owner.UID)
-		c.sharing.reveal(cached.ID)
+		c.sharing.reveal(cmp.Or(cached.ID, identity.Import, identity.NetworkID))
 		return c.readNeutron(ctx, identity, isRouted)
 	}
 	isComplete := cached.RoutersKnown || !isRouted // a relist may have lacked the routers

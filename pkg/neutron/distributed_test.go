@@ -128,6 +128,21 @@ func TestAnExternalNetworkIsNotDeletedUnderFloatingIPs(t *testing.T) {
 	equal(t, 1, verified)
 }
 
+// The network has become external since the last list, which is found out when Neutron refuses the revision of the request.
+func TestANetworkThatHasBecomeExternalIsNotDeletedUnderFloatingIPs(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare()
+	n := r.synced(t)
+	noError(t, c.Observer().Relist(t.Context()))
+	put(t, c.admin, "network", n.ID, object{"router:external": true})
+	post(t, c.admin, "floatingip", object{"floating_network_id": n.ID})
+	floating := c.portsOwned(t, n.ID, "network:floatingip")
+	_, err := r.remove(t, false, Guard{})
+	equal(t, InUse, ReasonOf(err))
+	equal(t, 1, len(floating))
+	equal(t, floating, c.portsOwned(t, n.ID, "network:floatingip"))
+}
+
 // The interface of the own router goes before the network does.
 func TestThePlanOfADeletionOfAnExternalNetworkIsNotBlockedByItsOwnRouter(t *testing.T) {
 	c := newRoutedCloud(t)

@@ -83,21 +83,32 @@ func (c *Cloud) removeTags(ctx context.Context, network *Network, tags []string)
 	return network, nil
 }
 
-// checkStillImported fails with Stale if the network is imported and is not the owner's any more: what was
-// observed may be as old as the last list. An own network has the mark in what Neutron changes or deletes.
-func (c *Cloud) checkStillImported(ctx context.Context, identity Identity, observed *Observed, step Step) error {
+// checkStillOurs fails with Stale if the network is not the owner's any more: what was observed may be as old as the last list. An
+// own network has the mark in what Neutron changes or deletes, except for the steps that free it for its deletion.
+func (c *Cloud) checkStillOurs(ctx context.Context, identity Identity, observed *Observed, step Step) error {
 	switch step.(type) {
 	case ImportNetwork, WithdrawImport, UnmarkSubnet, UnmarkRouter, UnmarkImport, DeleteNetwork:
 		return nil // the first two and a deletion look themselves; to remove marks, nothing more must be true
 	}
-	if identity.Import == "" || !observed.Exists() {
+	if !observed.Exists() || identity.Import == "" && !isFreeing(step) {
 		return nil
 	}
 	fresh, err := c.client.getNetwork(ctx, observed.ID)
-	if ReasonOf(err) == NotFound || err == nil && (!identity.Marks(fresh) || importRefusal(identity.Owner, fresh) != nil) {
-		return &Error{Op: opImport, Reason: Stale, Message: "network " + observed.ID + " has changed"}
+	if ReasonOf(err) == NotFound || err == nil && (!identity.Marks(fresh) || identity.checkDeletion(fresh) != nil) {
+		return &Error{Op: "find network " + observed.ID, Reason: Stale, Message: "it has changed, or is gone"}
 	}
 	return err
+}
+
+// isFreeing reports whether the step frees a network for its deletion.
+func isFreeing(step Step) bool {
+	switch s := step.(type) {
+	case DetachSubnet:
+		return s.IsRemoval
+	case RemoveRoutes:
+		return s.Detach.IsRemoval
+	}
+	return false
 }
 
 // imports has the networks that Networks import. A list of Neutron keeps them, although their descriptions

@@ -95,7 +95,7 @@ func (c *Cloud) Move(ctx context.Context, h Handover, observed *Observed, m Move
 		_, err := c.client.UpdateSubnet(ctx, observed.subnet(m.ID), description)
 		return err
 	case MoveRouter:
-		return c.client.describeRouter(ctx, m.ID, h.From, description)
+		return c.client.describeRouter(ctx, m.ID, h.From, func(string) object { return description })
 	case AddTag:
 		return c.client.addTag(ctx, m.ID, h.To.ImportTag())
 	case RemoveTag:

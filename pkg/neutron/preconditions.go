@@ -42,7 +42,7 @@ const (
 // a Network has no DeleteSubnet, and its DeleteNetwork is checked when it is the next step, after the subnets were detached.
 //
 // Some checks are made only for the step that is taken, right before it: waits.check, which knows the ports of the last list,
-// tryDefault and tryAttachments, which ask Neutron by a request that changes nothing if it is refused, checkStillImported, and
+// tryDefault and tryAttachments, which ask Neutron by a request that changes nothing if it is refused, checkStillOurs, and
 // deleteIfMarked. The Finder of package orphans deletes by itself.
 var preconditions = []precondition{
 	before(laterStep, "the quota has room", (*lookahead).checkQuota),
@@ -229,14 +229,26 @@ func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Observed
 	return nil
 }
 
-// checkOwnRouter reads the router. The request to delete it cannot have a revision, and another client may have
+// checkOwnRouter reads the router. The requests of these steps cannot have a revision, and another client may have
 // removed the mark.
-func (l *lookahead) checkOwnRouter(ctx context.Context, s DeleteRouter, _ *Observed) error {
-	router, err := l.client.getRouterDetails(ctx, s.ID)
-	if ReasonOf(err) == NotFound || err == nil && !router.isOwnedBy(l.identity.Owner) {
-		return &Error{Op: "delete router " + s.ID, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
+func (l *lookahead) checkOwnRouter(ctx context.Context, step Step, _ *Observed) error {
+	var id string
+	switch s := step.(type) {
+	case UpdateRouter:
+		id = s.ID
+	case SetRoutes:
+		id = s.Router
+	case DeleteRouter:
+		id = s.ID
 	}
-	return err
+	if id == "" || id == newRouter {
+		return nil
+	}
+	router, err := l.client.getRouterDetails(ctx, id)
+	if ReasonOf(err) == NotFound {
+		return routerLost(id)
+	}
+	return cmp.Or(err, router.checkOwner(l.identity.Owner))
 }
 
 // checkRoom fails with Invalid if the prefix length is too long for a subnet of any pool. Neutron accepts some of these.

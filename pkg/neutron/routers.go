@@ -130,27 +130,37 @@ func (c *Client) getRouterDetails(ctx context.Context, id string) (routerDetails
 	})
 }
 
-// removeRoutes removes these routes of the router, and keeps all others: also those that were added since the last list. It
-// fails with Stale if others are added meanwhile.
-func (c *Client) removeRoutes(ctx context.Context, id string, routes Routes) (Router, error) {
+// checkOwner fails with Stale unless the router has the owner's mark.
+func (r Router) checkOwner(owner Owner) error {
+	if r.isOwnedBy(owner) {
+		return nil
+	}
+	return routerLost(r.ID)
+}
+
+// routerLost is the error for a router that is not the owner's any more.
+func routerLost(id string) error {
+	return &Error{Op: "find router " + id, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
+}
+
+// removeRoutes removes these routes of the owner's router, and keeps all others: also those that were added since the last list. It
+// fails with Stale if the router is not the owner's any more, or changes meanwhile.
+func (c *Client) removeRoutes(ctx context.Context, id string, owner Owner, routes Routes) (Router, error) {
 	now, err := c.getRouterDetails(ctx, id)
-	if err != nil {
+	if err = cmp.Or(err, now.checkOwner(owner)); err != nil {
 		return Router{}, err
 	}
 	return exchange[Router](ctx, c, http.MethodPut, object{"routes": now.Routes.without(routes)}, now.Revision, "routers", id)
 }
 
-// describeRouter changes the description of a router that has the owner's mark. It fails with Stale if the router has another mark, or
-// has changed meanwhile.
-func (c *Client) describeRouter(ctx context.Context, id string, owner Owner, fields object) error {
+// describeRouter replaces the owner's mark in the description of the router. It fails with Stale if the router is not the owner's any
+// more, or changes meanwhile.
+func (c *Client) describeRouter(ctx context.Context, id string, owner Owner, replace func(description string) object) error {
 	now, err := c.getRouterDetails(ctx, id)
-	if err != nil {
+	if err = cmp.Or(err, now.checkOwner(owner)); err != nil {
 		return err
 	}
-	if !now.isOwnedBy(owner) {
-		return &Error{Op: "update router", Reason: Stale, Message: "its mark has changed"}
-	}
-	_, err = exchange[Router](ctx, c, http.MethodPut, fields, now.Revision, "routers", id)
+	_, err = exchange[Router](ctx, c, http.MethodPut, replace(now.Description), now.Revision, "routers", id)
 	return err
 }
 

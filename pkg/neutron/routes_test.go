@@ -212,10 +212,13 @@ func TestOnlyTheOwnersRoutesAreRemoved(t *testing.T) {
 	_, err := c.others.AttachSubnet(t.Context(), c.gate, subnet)
 	noError(t, err)
 	put(t, c.others, "router", c.gate, object{"routes": toA2 + ", " + toA})
-	router, err := c.others.removeRoutes(t.Context(), c.gate, toA+", "+to6)
+	_, err = c.others.removeRoutes(t.Context(), c.gate, owner, toA)
+	equal(t, Stale, ReasonOf(err))
+	put(t, c.others, "router", c.gate, object{"description": owner.Mark()})
+	router, err := c.others.removeRoutes(t.Context(), c.gate, owner, toA+", "+to6)
 	noError(t, err)
 	equal(t, toA2, router.Routes)
-	_, err = c.others.removeRoutes(t.Context(), "00000000-0000-4000-8000-000000000001", toA)
+	_, err = c.others.removeRoutes(t.Context(), "00000000-0000-4000-8000-000000000001", owner, toA)
 	equal(t, NotFound, ReasonOf(err))
 }
 
@@ -282,7 +285,7 @@ func TestRoutesInNeutron(t *testing.T) {
 	id := c.own()[0].ID
 	put(t, c.others, "router", id, object{"routes": toA2})
 	noError(t, c.Observer().Relist(t.Context()))
-	equal(t, []string{"PUT routers"}, c.calls(func() { r.synced(t) }))
+	equal(t, []string{"GET routers", "PUT routers"}, c.calls(func() { r.synced(t) }))
 	equal(t, []string{string(toA)}, routes())
 
 	r.Spec.Gateway = "10.0.0.9"

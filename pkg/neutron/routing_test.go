@@ -685,10 +685,10 @@ func TestRemoveARoutedNetwork(t *testing.T) {
 		retain   bool
 		calls    []string
 	}{
-		{"an own router", false, false, []string{"GET routers", "GET ports", "GET floatingips", detachCall, "GET ports", "GET floatingips", detachCall, "GET routers", "DELETE routers", "GET networks", "DELETE networks",
+		{"an own router", false, false, []string{"GET routers", "GET ports", "GET floatingips", "GET networks", detachCall, "GET ports", "GET floatingips", "GET networks", detachCall, "GET routers", "DELETE routers", "GET networks", "DELETE networks",
 			"GET networks", "GET routers"}},
-		{"an existing router", true, false, []string{"GET routers", "GET ports", "GET floatingips", detachCall, "GET ports", "GET floatingips", detachCall, "GET networks", "DELETE networks", "GET networks", "GET routers"}},
-		{"a retained own router", false, true, []string{"PUT subnets", "PUT subnets", "PUT routers", "GET networks", "PUT networks", "GET networks", "GET routers"}},
+		{"an existing router", true, false, []string{"GET routers", "GET ports", "GET floatingips", "GET networks", detachCall, "GET ports", "GET floatingips", "GET networks", detachCall, "GET networks", "DELETE networks", "GET networks", "GET routers"}},
+		{"a retained own router", false, true, []string{"PUT subnets", "PUT subnets", "GET routers", "PUT routers", "GET networks", "PUT networks", "GET networks", "GET routers"}},
 		{"a retained network on an existing router", true, true, []string{"PUT subnets", "PUT subnets", "GET networks", "PUT networks", "GET networks", "GET routers"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -1061,6 +1061,10 @@ func TestAnOwnRouterThatHasChangedSinceTheList(t *testing.T) {
 			noError(t, err)
 		}, existingRouter(byName("gate")), 1},
 		{"it is no longer ours, and none is desired", none, rewrite(object{"description": "mine now"}), func(s *samplecrdv1.NetworkSpec) { s.Router = nil }, 2},
+		{"it is no longer ours, and has another name", rewrite(object{"name": "x"}), rewrite(object{"description": "mine now"}), func(*samplecrdv1.NetworkSpec) {}, 3},
+		{"it is no longer ours, and other routes are desired", none, rewrite(object{"description": "mine now"}), func(s *samplecrdv1.NetworkSpec) {
+			s.Router.Routes = []samplecrdv1.HostRoute{{Destination: "10.99.0.0/16", NextHop: "10.0.0.10"}}
+		}, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newRoutedCloud(t)
@@ -1079,6 +1083,50 @@ func TestAnOwnRouterThatHasChangedSinceTheList(t *testing.T) {
 			}
 			equal(t, want, c.attached(t, n))
 			equal(t, test.routers, len(c.Routers()))
+		})
+	}
+}
+
+// Since the last list, other clients have taken over what is to be removed: it stays as it is.
+func TestWhatOthersHaveTakenOverIsNotFreed(t *testing.T) {
+	hop := samplecrdv1.HostRoute{Destination: "10.99.0.0/16", NextHop: "10.0.0.10"}
+	unmark := func(t *testing.T, c *routedCloud, n *Observed) {
+		put(t, c.others, "network", n.ID, object{"description": "mine now"})
+		for _, s := range n.Subnets {
+			put(t, c.others, "subnet", s.ID, object{"description": ""})
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		retain   bool
+		takeOver func(*testing.T, *routedCloud, *Observed)
+	}{
+		{"the router", false, func(*testing.T, *routedCloud, *Observed) {}},
+		{"the router of a network that is retained", true, func(*testing.T, *routedCloud, *Observed) {}},
+		{"all", false, unmark},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newRoutedCloud(t)
+			r := c.declare(ownRouterOn(byName("public")))
+			r.Spec.Router.Routes = []samplecrdv1.HostRoute{hop}
+			n := r.synced(t)
+			noError(t, c.Observer().Relist(t.Context()))
+			router := c.own()[0]
+			put(t, c.others, "router", router.ID, object{"description": "for the VPN"})
+			test.takeOver(t, c, n)
+			_, err := r.remove(t, test.retain, Guard{})
+			equal(t, Stale, ReasonOf(err))
+			details, err := c.others.getRouterDetails(t.Context(), router.ID)
+			noError(t, err)
+			equal(t, "for the VPN", details.Description)
+			equal(t, Routes("10.99.0.0/16 via 10.0.0.10"), details.Routes)
+			equal(t, map[string]string{"10.0.0.0/24": router.ID}, c.attached(t, n))
+			for range 2 { // the rest goes, if it is still the owner's
+				_, err = r.remove(t, test.retain, Guard{})
+			}
+			_, err = c.others.GetNetwork(t.Context(), n.ID)
+			noError(t, err)
+			equal(t, map[string]string{"10.0.0.0/24": router.ID}, c.attached(t, n))
 		})
 	}
 }
@@ -1116,6 +1164,34 @@ func (c *routedCloud) importOnGate(t *testing.T) (r *resource, port string) {
 	r = c.declare(existingRouter(byName("gate")))
 	r.Spec.CIDR, r.Spec.Import = "fd00:1::/64", &samplecrdv1.ImportSpec{NetworkID: n.ID}
 	return r, port
+}
+
+// A network that is external cannot be imported, so an import does not make its network external.
+func TestAnImportDoesNotMakeItsNetworkExternal(t *testing.T) {
+	c := newRoutedCloud(t)
+	r := c.declare()
+	r.Spec.Import = &samplecrdv1.ImportSpec{NetworkID: c.legacy(t, "10.0.0.0/24").ID}
+	for range 2 { // before and after the network was taken over
+		r.Spec.External = true
+		calls := c.calls(func() { equal(t, ImportRefused, ReasonOf(r.err(t))) })
+		equal(t, false, slices.ContainsFunc(calls, func(call string) bool { return !strings.HasPrefix(call, "GET ") }))
+		r.Spec.External = false
+		equal(t, false, r.synced(t).External)
+	}
+	equal(t, true, r.Status.Imported)
+}
+
+// The status of a Network that only observes shows the router. That does not make the connection the Network's.
+func TestTheConnectionThatWasOnlyObservedStays(t *testing.T) {
+	c := newRoutedCloud(t)
+	r, _ := c.importOnGate(t)
+	r.Spec.ManagementPolicy = samplecrdv1.ManagementObserve
+	r.synced(t)
+	equal(t, c.gate, r.Status.Router.ID)
+	r.Spec.ManagementPolicy, r.Spec.Router = "", nil
+	n := r.synced(t)
+	equal(t, map[string]string{"fd00:1::/64": c.gate, "fd00:2::/64": c.gate}, c.attached(t, n))
+	equal(t, true, r.Status.Imported && r.Status.Router == nil)
 }
 
 // The subnets of an import that the spec does not name stay attached, although they share the port of one

@@ -16,7 +16,7 @@ import (
 //   - a case in Cloud.perform or Cloud.performOnRouter (take.go): its request;
 //   - if ports can prevent it, a case in blockersOf (blockers.go); what else can, is a row of preconditions.go;
 //   - a case in each of these, if it needs one: plannedText and interruption (describe.go), planFrom (joint.go),
-//     isUnrecorded (below), asked and isOutdated (converge.go), checkStillImported (import.go).
+//     isUnrecorded (below), asked and isOutdated (converge.go), checkStillOurs (import.go).
 type Step interface {
 	// String describes the step to users, in events and in the message of a paused Network.
 	fmt.Stringer
@@ -93,8 +93,7 @@ type DeleteSubnet struct {
 
 func (s DeleteSubnet) String() string { return "subnet " + cidrText(s.CIDR) + " deleted" }
 
-// DeleteNetwork deletes a network with its subnets. The network must have had the owner's mark. If Neutron has another revision
-// of it by now, it is deleted only if it still has the mark.
+// DeleteNetwork deletes a network with its subnets, if it still has the owner's mark.
 type DeleteNetwork struct {
 	Network *Network
 	// IsDuplicate means that the owner has another network, which stays.

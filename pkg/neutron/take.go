@@ -46,7 +46,7 @@ func (c *Cloud) store(owner types.UID, observed, next *Observed) {
 
 // apply applies the step, unless the guard prevents it. It returns what is observed afterwards.
 func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
-	if err := c.checkStillImported(ctx, identity, observed, step); err != nil {
+	if err := c.checkStillOurs(ctx, identity, observed, step); err != nil {
 		return nil, err
 	}
 	if s, isDeletion := step.(DeleteNetwork); isDeletion && s.IsDuplicate {
@@ -82,7 +82,7 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 		next.Tags, next.Revision = tags, nil // the revision has changed
 		return &next, err
 	case DeleteNetwork:
-		return s.expect(observed), unlessGone(c.deleteIfMarked(ctx, identity, s.Network, guard))
+		return s.expect(observed), unlessGone(c.deleteIfMarked(ctx, identity, s.Network.ID, guard))
 	case UnmarkNetwork:
 		return s.expect(observed), unlessGone(c.unmarkNetwork(ctx, identity, s.ID))
 	case CreateSubnet:
@@ -119,7 +119,7 @@ func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observ
 		}
 		return s.expect(observed), err
 	}
-	return c.performOnRouter(ctx, observed, step)
+	return c.performOnRouter(ctx, identity, observed, step)
 }
 
 // createNetwork creates the network, and remembers where. Nothing of the owner was found here before.
@@ -145,7 +145,7 @@ func mayBeSent(err error) bool {
 }
 
 // performOnRouter is perform for the steps that are about routers.
-func (c *Cloud) performOnRouter(ctx context.Context, observed *Observed, step Step) (*Observed, error) {
+func (c *Cloud) performOnRouter(ctx context.Context, identity Identity, observed *Observed, step Step) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateRouter:
 		router, err := c.client.CreateRouter(ctx, s.fields())
@@ -157,11 +157,10 @@ func (c *Cloud) performOnRouter(ctx context.Context, observed *Observed, step St
 		router, err := c.client.UpdateRouter(ctx, s.Router, object{"routes": s.Routes})
 		return observed.withRouter(router), s.explain(err, observed)
 	case RemoveRoutes:
-		router, err := c.client.removeRoutes(ctx, s.Detach.Router, s.Routes)
+		router, err := c.client.removeRoutes(ctx, s.Detach.Router, identity.Owner, s.Routes)
 		return observed.withRouter(router), err
 	case UnmarkRouter:
-		_, err := c.client.UpdateRouter(ctx, s.Router.ID, unmarked(s.Router.Description))
-		return s.expect(observed), err
+		return s.expect(observed), c.client.describeRouter(ctx, s.Router.ID, identity.Owner, unmarked)
 	case DeleteRouter:
 		return s.expect(observed), c.client.DeleteRouter(ctx, s.ID)
 	case AttachSubnet:
@@ -172,16 +171,10 @@ func (c *Cloud) performOnRouter(ctx context.Context, observed *Observed, step St
 	panic(fmt.Sprintf("no request for the step %T", step)) // TestEveryStepHasARequest
 }
 
-// deleteIfMarked deletes the network unless it has lost the owner's mark.
-func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *Network, guard Guard) error {
-	isAgain := network.Revision != nil
-	if isAgain {
-		if err := c.deleteRevision(ctx, identity, network, guard); ReasonOf(err) != Stale {
-			return err
-		}
-	}
-	// The cache is out of date: the network may belong to someone else by now.
-	fresh, err := c.client.getNetwork(ctx, network.ID)
+// deleteIfMarked reads the network and deletes it, unless it has lost the owner's mark. If the network has become external, floating IPs
+// of all projects can be on it: Neutron deletes those that lead nowhere, even if it then refuses the request.
+func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, id string, guard Guard) error {
+	fresh, err := c.client.getNetwork(ctx, id)
 	if err == nil {
 		err = identity.checkDeletion(fresh)
 	}
@@ -189,20 +182,15 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, network *
 		return err
 	}
 	if !identity.Marks(fresh) { // the next sync reads it, and says that it stays
-		return &Error{Op: "delete network " + fresh.ID, Reason: Stale, Message: "it no longer carries our mark; its description is " + strconv.Quote(Printable(fresh.Description))}
+		return &Error{Op: "delete network " + id, Reason: Stale, Message: "it no longer carries our mark; its description is " + strconv.Quote(Printable(fresh.Description))}
 	}
-	if isAgain {
-		if err := guard.verify(ctx); err != nil {
+	on := blockersOfNetwork(id)
+	if fresh.External {
+		if err := c.checkPorts(ctx, identity.Owner.UID, on); err != nil {
 			return err
 		}
 	}
-	return c.deleteRevision(ctx, identity, fresh, guard)
-}
-
-func (c *Cloud) deleteRevision(ctx context.Context, identity Identity, network *Network, guard Guard) error {
-	return c.tryDelete(ctx, identity.Owner.UID, blockersOfNetwork(network.ID), guard, func() error {
-		return c.client.DeleteNetwork(ctx, network.ID, network.Revision)
-	})
+	return c.tryDelete(ctx, identity.Owner.UID, on, guard, func() error { return c.client.DeleteNetwork(ctx, id, fresh.Revision) })
 }
 
 // unmarkNetwork removes the mark. The steps before have changed the network's revision.
@@ -216,8 +204,8 @@ func (c *Cloud) unmarkNetwork(ctx context.Context, identity Identity, id string)
 }
 
 // unmarked returns the fields of a request that removes the mark from this description.
-func unmarked(description string) map[string]any {
-	return map[string]any{"description": withoutMark(description)}
+func unmarked(description string) object {
+	return object{"description": withoutMark(description)}
 }
 
 // invalidateAfter invalidates what the cache has of the owner, unless the error shows that

@@ -351,7 +351,7 @@ func TestASyncThatWaitsForPortsMakesNoRequest(t *testing.T) {
 		{"a deletion", func(t *testing.T, w *world, n *Observed, guard Guard) error {
 			_, err := w.Remove(t.Context(), seen(n), n, false, guard)
 			return err
-		}, []string{"DELETE networks", "GET ports"}, 1, []string{"DELETE networks", "GET networks"}},
+		}, []string{"GET networks", "DELETE networks", "GET ports"}, 1, []string{"GET networks", "DELETE networks", "GET networks"}},
 		{"a replacement", func(t *testing.T, w *world, n *Observed, guard Guard) error {
 			_, _, err := w.convergeFrom(t, seen(n), wants("10.1.0.0/24", ""), n, guard)
 			return err
@@ -429,7 +429,7 @@ func TestWhatEndsAWait(t *testing.T) {
 				_, err := w.Remove(t.Context(), seen(n), n, false, Guard{})
 				wantError(t, Error{Op: "delete network", Reason: InUse, Message: "in use by port web-0 (compute:nova)"}, err)
 			})
-			equal(t, []string{"DELETE networks", "GET ports"}, requests)
+			equal(t, []string{"GET networks", "DELETE networks", "GET ports"}, requests)
 		}, []types.UID{owner.UID}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -451,7 +451,7 @@ func TestInUseWithoutPortsToSee(t *testing.T) {
 		var err error
 		requests := w.since(func() { _, err = w.Remove(t.Context(), seen(n), n, false, Guard{}) })
 		equal(t, InUse, ReasonOf(err))
-		equal(t, []string{"DELETE networks", "GET ports", "DELETE networks"}, requests)
+		equal(t, []string{"GET networks", "DELETE networks", "GET ports", "DELETE networks"}, requests)
 		equal(t, []types.UID(nil), w.waits.waitingUIDs())
 	})
 	t.Run("the last one has just gone", func(t *testing.T) {
@@ -468,7 +468,7 @@ func TestInUseWithoutPortsToSee(t *testing.T) {
 			_, err := w.Remove(t.Context(), seen(n), n, false, Guard{})
 			noError(t, err)
 		})
-		equal(t, []string{"DELETE networks", "GET ports", "DELETE ports", "DELETE networks", "GET networks"}, requests)
+		equal(t, []string{"GET networks", "DELETE networks", "GET ports", "DELETE ports", "DELETE networks", "GET networks"}, requests)
 	})
 }
 

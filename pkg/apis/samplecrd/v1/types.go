@@ -159,7 +159,8 @@ type NetworkSpec struct {
 	SharedWith []Share `json:"sharedWith,omitempty"`
 
 	// external makes the network one that routers can have their gateway in. The default is
-	// false. Neutron's default policy allows only administrators to set it to true.
+	// false. Neutron's default policy allows only administrators to set it to true. A network that
+	// is imported, and not only observed, must not become external.
 	//
 	// +optional
 	External bool `json:"external,omitempty"`
@@ -471,7 +472,8 @@ type RouterSpec struct {
 	// left alone. Each next hop must be in a subnet that the router is connected to: one of this
 	// Network, or one of the external network. Before the controller disconnects a subnet from the
 	// router, it removes the routes through that subnet. It sets the declared ones again
-	// afterwards. If the field is removed later, the routes stay until then, and are not set again.
+	// afterwards. If the field is removed later, its routes stay until the controller disconnects
+	// their subnet, and are not set again.
 	//
 	// +optional
 	// +listType=atomic

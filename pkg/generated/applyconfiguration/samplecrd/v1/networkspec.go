@@ -59,7 +59,8 @@ type NetworkSpecApplyConfiguration struct {
 	// somebody else has shared the network is left alone, unless the spec names that project too.
 	SharedWith []ShareApplyConfiguration `json:"sharedWith,omitempty"`
 	// external makes the network one that routers can have their gateway in. The default is
-	// false. Neutron's default policy allows only administrators to set it to true.
+	// false. Neutron's default policy allows only administrators to set it to true. A network that
+	// is imported, and not only observed, must not become external.
 	External *bool `json:"external,omitempty"`
 	// availabilityZoneHints are the availability zones that are to serve the network: where Neutron
 	// runs its DHCP servers. If they are not set, the cloud chooses. A zone that Neutron does not

@@ -32,7 +32,8 @@ type RouterSpecApplyConfiguration struct {
 	// left alone. Each next hop must be in a subnet that the router is connected to: one of this
 	// Network, or one of the external network. Before the controller disconnects a subnet from the
 	// router, it removes the routes through that subnet. It sets the declared ones again
-	// afterwards. If the field is removed later, the routes stay until then, and are not set again.
+	// afterwards. If the field is removed later, its routes stay until the controller disconnects
+	// their subnet, and are not set again.
 	Routes []HostRouteApplyConfiguration `json:"routes,omitempty"`
 }
 
