@@ -52,8 +52,8 @@ var brokenByHand = []broken{
 		"case false:",
 	}, ".", "^TestWhyToSync$"},
 	{"twins-delete-each-others-orphans", "pkg/orphans/finder.go", []string{
-		"f.neverOwned[place] = neverOwned",
-		"f.neverOwned[place] = nil",
+		"f.neverOwned[at] = neverOwned",
+		"f.neverOwned[at] = nil",
 	}, "./pkg/orphans", "^TestAnotherInstallationWithTheSameClusterIDIsReported$"},
 	{"lost-write-never-forgotten", "pkg/live/live.go", []string{
 		"if now.Sub(missing.reread) >= rereadDelay {",
