@@ -201,7 +201,7 @@ func (s *scene) stopNeutron() (start func()) {
 	}
 }
 
-// idles lets the controller list Neutron three times, and fails if it writes anything meanwhile.
+// idles lets the controller list its own cloud three times, and fails if it writes anything meanwhile.
 func (s *scene) idles() {
 	s.Helper()
 	var before string
@@ -218,7 +218,7 @@ func (s *scene) idles() {
 		}
 		return fmt.Sprintf("%s, %d changes", seen, s.controller.Log.Count(fmt.Sprintf("\"Changed Neutron\" network=%q", s.namespace+"/"+s.name)))
 	}
-	const listed = `"Listed Neutron's networks"`
+	const listed = `"Listed Neutron's networks" duration=` // those of other clouds have a name before it
 	before = look()
 	lists := s.controller.Log.Count(listed)
 	s.eventually(func() error {
