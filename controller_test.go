@@ -454,7 +454,7 @@ func TestSyncHandler(t *testing.T) {
 			// The network is read, because its revision is not known after its subnet was created.
 			name:         "being deleted: first in Neutron, then in Kubernetes",
 			given:        edit(world.BeingDeleted),
-			wantRequests: []string{"get networks", "GET networks/ID", "DELETE networks/ID", "GET networks", "patch networks"},
+			wantRequests: []string{"GET networks/ID", "get networks", "DELETE networks/ID", "GET networks", "patch networks"},
 			wantEvents:   []string{samplecrdv1.EventDeleted},
 		},
 		{
@@ -474,7 +474,7 @@ func TestSyncHandler(t *testing.T) {
 			name:    "being deleted, and Neutron fails: the finalizer stays",
 			given:   edit(world.BeingDeleted),
 			fault:   fails(http.MethodDelete, "", internalError),
-			wantErr: string(neutron.Unavailable), wantRequests: []string{"get networks", "GET networks/ID", "DELETE networks/ID", "patch networks/status"},
+			wantErr: string(neutron.Unavailable), wantRequests: []string{"GET networks/ID", "get networks", "DELETE networks/ID", "patch networks/status"},
 			wantEvents: []string{samplecrdv1.ReasonNeutronUnavailable}, wantReady: unavailable, wantNeutron: []string{inOrder},
 			check: keepsFinalizer, wantResolved: []string{},
 		},
@@ -482,7 +482,7 @@ func TestSyncHandler(t *testing.T) {
 			name:         "being deleted, but in use: the finalizer stays, and the message names the port",
 			given:        inUse(world.BeingDeleted),
 			wantErr:      string(neutron.InUse),
-			wantRequests: []string{"get networks", "GET networks/ID", "DELETE networks/ID", "GET ports", "patch networks/status"},
+			wantRequests: []string{"GET networks/ID", "get networks", "DELETE networks/ID", "GET ports", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantMessage: "web-0", wantNeutron: []string{inOrder},
 			check: keepsFinalizer, resolve: func(f *fixture) { f.DeletePorts() }, wantResolved: []string{},
 		},
@@ -505,7 +505,7 @@ func TestSyncHandler(t *testing.T) {
 			name:         "being deleted, but in use, and a reconcile is requested: it is handled",
 			given:        func(f *fixture) { inUse(world.BeingDeleted)(f); f.Edit(world.ReconcileRequested) },
 			wantErr:      string(neutron.InUse),
-			wantRequests: []string{"GET networks", "GET subnets", "get networks", "GET networks/ID", "DELETE networks/ID", "GET ports", "patch networks/status"},
+			wantRequests: []string{"GET networks", "GET subnets", "GET networks/ID", "get networks", "DELETE networks/ID", "GET ports", "patch networks/status"},
 			wantEvents:   []string{samplecrdv1.ReasonInUse}, wantReady: isInUse, wantNeutron: []string{inOrder},
 			check: func(t *testing.T, f *fixture) {
 				if got := f.Get().Status; got.LastHandledReconcileAt != "now" || got.SubnetID == "" {

@@ -115,14 +115,8 @@ func (c *Client) Place() (Place, bool) {
 	return Place{}, false
 }
 
-// UntrustedKeystone returns the URL of Keystone if users have named it: then it can be a server that says anything, also of its place. It
-// returns "" for servers of the administrator.
-func (c *Client) UntrustedKeystone() string {
-	if c.config.Untrusted {
-		return c.config.Auth.IdentityEndpoint
-	}
-	return ""
-}
+// IsUntrusted reports whether users have named the servers, which can then say anything, also of their place.
+func (c *Client) IsUntrusted() bool { return c.config.Untrusted }
 
 // Close closes the idle connections. The Client can still be used.
 func (c *Client) Close() { c.connections.transport().CloseIdleConnections() }

@@ -345,8 +345,7 @@ type Identity struct {
 	// RouterRecorded means that the status has a router. No router is created, and no subnet is
 	// attached, before that.
 	RouterRecorded bool
-	// RouterID is the ID of the router in the status. It is "" if the router is not created yet, or if the network was not taken over:
-	// then somebody else has attached the subnets, and the status only shows it.
+	// RouterID is the ID of the router in the status. It is "" if the router is not created yet.
 	RouterID string
 	// IsShared means that the spec or the status has projects that the network is shared with, so that Neutron must be asked for them.
 	// For a deletion it does not matter.
@@ -389,10 +388,7 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 		identity.Import = network.Spec.Import.NetworkID
 	}
 	if r := network.Status.Router; r != nil {
-		identity.RouterRecorded, identity.Routes = true, newStatusRoutes(r.Routes)
-		if identity.Import == "" || identity.Imported {
-			identity.RouterID = r.ID
-		}
+		identity.RouterRecorded, identity.RouterID, identity.Routes = true, r.ID, newStatusRoutes(r.Routes)
 	}
 	if r := network.Spec.Router; r != nil {
 		identity.Existing, identity.AllRoutes = r.Existing, r.Routes != nil && r.Existing == nil

@@ -23,11 +23,15 @@ func (v *View) CheckImport() error {
 		return &Error{Op: opImport, Reason: ImportNotFound, Message: fmt.Sprintf("there is no network %s that the credentials can see", v.Import)}
 	case v.ReadOnly:
 		return nil
-	case v.Network.External:
+	}
+	if err := importRefusal(v.Owner, &v.Observed.Network); err != nil {
+		return err
+	}
+	if v.Network.External {
 		return &Error{Op: opImport, Reason: ImportRefused, Message: fmt.Sprintf("network %s must not become an external network, which routers of any project may use: remove spec.external", v.Import)}
 	}
-	if err := importRefusal(v.Owner, &v.Observed.Network); err != nil || v.Imported || v.Observed.Imported {
-		return err
+	if v.Imported || v.Observed.Imported {
+		return nil
 	}
 	if why := otherZones(v.networkChanges()); why != "" {
 		return &Error{Op: opImport, Reason: ImportRefused, Message: fmt.Sprintf("network %s has other availability zones: %s", v.Import, why)}

@@ -154,13 +154,14 @@ func (i Identity) managesByStatus(observed *Observed, on Interface) bool {
 }
 
 // hasRouter reports whether the router carries the owner's mark, or is named by the spec or the
-// status.
+// status. As long as a network is not taken over, the status only shows to which router somebody else has attached it.
 func (i Identity) hasRouter(observed *Observed, id string) bool {
 	if id == "" { // anybody can create such a port
 		return false
 	}
 	r := observed.router(id)
-	return r != nil && r.isOwnedBy(i.Owner) || id == i.RouterID || id == i.Declared
+	isRecorded := id == i.RouterID && (i.Import == "" || i.Imported)
+	return r != nil && r.isOwnedBy(i.Owner) || isRecorded || id == i.Declared
 }
 
 // UnmanagedInterfaces returns the interfaces on the owner's subnets that the owner does not manage.

@@ -229,15 +229,13 @@ func (l *lookahead) checkRouter(ctx context.Context, s AttachSubnet, _ *Observed
 	return nil
 }
 
-// checkOwnRouter reads the router. The requests of these steps cannot have a revision, and another client may have
+// checkOwnRouter reads the router. The requests of these two steps cannot have a revision, and another client may have
 // removed the mark.
 func (l *lookahead) checkOwnRouter(ctx context.Context, step Step, _ *Observed) error {
 	var id string
 	switch s := step.(type) {
 	case UpdateRouter:
 		id = s.ID
-	case SetRoutes:
-		id = s.Router
 	case DeleteRouter:
 		id = s.ID
 	}

@@ -160,8 +160,11 @@ func (v *View) obsoleteRouter() Step {
 // CurrentRouter returns the ID of the router for the status, and whether there is one. It is the
 // router in the status while subnets are attached to it or the desired one is not resolved, otherwise
 // the desired one, otherwise one that is still to be deleted. The ID is "" for a router that is not
-// created yet.
+// created yet. Of a network that was taken over and is only observed now, the status stays as it is.
 func (v *View) CurrentRouter() (id string, exists bool) {
+	if v.ReadOnly && v.Imported {
+		return v.RouterID, v.RouterRecorded
+	}
 	isKept := v.Router != nil && !v.Router.isResolved()
 	isKept = isKept || slices.ContainsFunc(v.Observed.Interfaces, func(i Interface) bool {
 		return i.RouterID == v.RouterID && v.manages(i)

@@ -111,7 +111,7 @@ func (c *Client) CreateRouter(ctx context.Context, fields map[string]any) (Route
 }
 
 // UpdateRouter changes fields of the router with that ID. The request has no revision: Neutron
-// refuses each revision together with a gateway. See also removeRoutes.
+// refuses each revision together with a gateway. See also changeRoutes.
 func (c *Client) UpdateRouter(ctx context.Context, id string, fields map[string]any) (Router, error) {
 	return exchange[Router](ctx, c, http.MethodPut, fields, nil, "routers", id)
 }
@@ -143,14 +143,14 @@ func routerLost(id string) error {
 	return &Error{Op: "find router " + id, Reason: Stale, Message: "it is gone, or no longer carries our mark"}
 }
 
-// removeRoutes removes these routes of the owner's router, and keeps all others: also those that were added since the last list. It
-// fails with Stale if the router is not the owner's any more, or changes meanwhile.
-func (c *Client) removeRoutes(ctx context.Context, id string, owner Owner, routes Routes) (Router, error) {
+// changeRoutes replaces the routes that the owner's router has now. It fails with Stale if the router is not the owner's any more, or
+// changes meanwhile.
+func (c *Client) changeRoutes(ctx context.Context, id string, owner Owner, change func(now Routes) Routes) (Router, error) {
 	now, err := c.getRouterDetails(ctx, id)
 	if err = cmp.Or(err, now.checkOwner(owner)); err != nil {
 		return Router{}, err
 	}
-	return exchange[Router](ctx, c, http.MethodPut, object{"routes": now.Routes.without(routes)}, now.Revision, "routers", id)
+	return exchange[Router](ctx, c, http.MethodPut, object{"routes": change(now.Routes)}, now.Revision, "routers", id)
 }
 
 // describeRouter replaces the owner's mark in the description of the router. It fails with Stale if the router is not the owner's any

@@ -207,18 +207,19 @@ func TestWhatMachinesDoNotKnowYetInterrupts(t *testing.T) {
 // Others may have added routes since the last list.
 func TestOnlyTheOwnersRoutesAreRemoved(t *testing.T) {
 	c := newRoutedCloud(t)
+	remove := func(routes Routes) func(Routes) Routes { return func(now Routes) Routes { return now.without(routes) } }
 	network := post(t, c.others, "network", object{"name": "n"})
 	subnet := post(t, c.others, "subnet", object{"network_id": network, "cidr": "10.0.0.0/24", "ip_version": 4})
 	_, err := c.others.AttachSubnet(t.Context(), c.gate, subnet)
 	noError(t, err)
 	put(t, c.others, "router", c.gate, object{"routes": toA2 + ", " + toA})
-	_, err = c.others.removeRoutes(t.Context(), c.gate, owner, toA)
+	_, err = c.others.changeRoutes(t.Context(), c.gate, owner, remove(toA))
 	equal(t, Stale, ReasonOf(err))
 	put(t, c.others, "router", c.gate, object{"description": owner.Mark()})
-	router, err := c.others.removeRoutes(t.Context(), c.gate, owner, toA+", "+to6)
+	router, err := c.others.changeRoutes(t.Context(), c.gate, owner, remove(toA+", "+to6))
 	noError(t, err)
 	equal(t, toA2, router.Routes)
-	_, err = c.others.removeRoutes(t.Context(), "00000000-0000-4000-8000-000000000001", owner, toA)
+	_, err = c.others.changeRoutes(t.Context(), "00000000-0000-4000-8000-000000000001", owner, remove(toA))
 	equal(t, NotFound, ReasonOf(err))
 }
 

@@ -1171,7 +1171,9 @@ func TestAnImportDoesNotMakeItsNetworkExternal(t *testing.T) {
 	r.Spec.Import = &samplecrdv1.ImportSpec{NetworkID: c.legacy(t, "10.0.0.0/24").ID}
 	for range 2 { // before and after the network was taken over
 		r.Spec.External = true
-		calls := c.calls(func() { equal(t, ImportRefused, ReasonOf(r.err(t))) })
+		calls := c.calls(func() {
+			wantError(t, Error{Op: opImport, Reason: ImportRefused, Message: "network " + r.Spec.Import.NetworkID + " must not become an external network, which routers of any project may use: remove spec.external"}, r.err(t))
+		})
 		equal(t, false, slices.ContainsFunc(calls, func(call string) bool { return !strings.HasPrefix(call, "GET ") }))
 		r.Spec.External = false
 		equal(t, false, r.synced(t).External)
@@ -1190,6 +1192,14 @@ func TestTheConnectionThatWasOnlyObservedStays(t *testing.T) {
 	n := r.synced(t)
 	equal(t, map[string]string{"fd00:1::/64": c.gate, "fd00:2::/64": c.gate}, c.attached(t, n))
 	equal(t, true, r.Status.Imported && r.Status.Router == nil)
+
+	// It is the same when it was managed before.
+	existingRouter(byName("gate"))(&r.Spec)
+	r.Spec.ManagementPolicy = samplecrdv1.ManagementObserve
+	r.synced(t)
+	equal(t, true, r.Status.Imported && r.Status.Router == nil)
+	r.Spec.ManagementPolicy, r.Spec.Router = "", nil
+	equal(t, map[string]string{"fd00:1::/64": c.gate, "fd00:2::/64": c.gate}, c.attached(t, r.synced(t)))
 }
 
 // The subnets of an import that the spec does not name stay attached, although they share the port of one

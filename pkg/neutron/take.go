@@ -56,7 +56,7 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed
 		}
 		step = DeleteNetwork{Network: &detached.Network, IsDuplicate: true}
 	}
-	if !effectOf(step).isReversible {
+	if _, verifiesItself := step.(DeleteNetwork); !verifiesItself && !effectOf(step).isReversible {
 		if err := guard.verify(ctx); err != nil {
 			return nil, err
 		}
@@ -64,8 +64,8 @@ func (c *Cloud) apply(ctx context.Context, identity Identity, observed *Observed
 	return c.perform(ctx, identity, observed, step, guard)
 }
 
-// perform makes the request of the step, and returns what is observed afterwards. If it must be repeated, the guard is asked
-// again.
+// perform makes the request of the step, and returns what is observed afterwards. If it must be repeated, or if others come before it, the
+// guard is asked again.
 func (c *Cloud) perform(ctx context.Context, identity Identity, observed *Observed, step Step, guard Guard) (*Observed, error) {
 	switch s := step.(type) {
 	case CreateNetwork:
@@ -154,10 +154,10 @@ func (c *Cloud) performOnRouter(ctx context.Context, identity Identity, observed
 		router, err := c.client.UpdateRouter(ctx, s.ID, update(s.Changes))
 		return observed.withRouter(router), asUnresolved(err)
 	case SetRoutes:
-		router, err := c.client.UpdateRouter(ctx, s.Router, object{"routes": s.Routes})
+		router, err := c.client.changeRoutes(ctx, s.Router, identity.Owner, func(Routes) Routes { return s.Routes })
 		return observed.withRouter(router), s.explain(err, observed)
 	case RemoveRoutes:
-		router, err := c.client.removeRoutes(ctx, s.Detach.Router, identity.Owner, s.Routes)
+		router, err := c.client.changeRoutes(ctx, s.Detach.Router, identity.Owner, func(now Routes) Routes { return now.without(s.Routes) })
 		return observed.withRouter(router), err
 	case UnmarkRouter:
 		return s.expect(observed), c.client.describeRouter(ctx, s.Router.ID, identity.Owner, unmarked)
@@ -189,6 +189,9 @@ func (c *Cloud) deleteIfMarked(ctx context.Context, identity Identity, id string
 		if err := c.checkPorts(ctx, identity.Owner.UID, on); err != nil {
 			return err
 		}
+	}
+	if err := guard.verify(ctx); err != nil {
+		return err
 	}
 	return c.tryDelete(ctx, identity.Owner.UID, on, guard, func() error { return c.client.DeleteNetwork(ctx, id, fresh.Revision) })
 }

@@ -11,8 +11,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,22 +55,27 @@ type Finder struct {
 	last map[*neutron.Cloud]result
 	// neverOwned has the first orphan of each site that was NeverOwned. It is kept until the
 	// process ends, because the other installation remains when its network is gone, or when the
-	// cloud is closed and opened again. Those of untrusted sites are forgotten when there are maxSites.
+	// cloud is closed and opened again. Those of untrusted sites are forgotten when there are more than maxSites.
 	neverOwned map[site]*Orphan
 	// deleted has the UIDs of Networks that were deleted lately.
 	deleted recent
 }
 
-// site is a place, according to this Keystone: see neutron.Client.UntrustedKeystone. A server of a user can claim to be any place, and
-// must not say anything about the clouds of others.
+// site is a place, and whether only a server of a user says that it is this one: such a server can claim to be any place, and show any
+// networks there. So what it shows says nothing about the clouds of an administrator.
 type site struct {
-	untrustedKeystone string
 	neutron.Place
+	isUntrusted bool
 }
 
 func siteOf(cloud *neutron.Cloud) site {
 	place, _ := cloud.Client().Place()
-	return site{cloud.Client().UntrustedKeystone(), place}
+	return site{place, cloud.Client().IsUntrusted()}
+}
+
+// tellsOf reports whether what is known of this site is true of the other one.
+func (s site) tellsOf(other site) bool {
+	return s.Place == other.Place && (other.isUntrusted || !s.isUntrusted)
 }
 
 // maxSites bounds the memory for sites, because users can name any number of servers.
@@ -154,10 +161,11 @@ func (f *Finder) find(ctx context.Context) error {
 	for cloud, snapshot := range before {
 		f.compareCloud(ctx, cloud, snapshot, owners, cached)
 	}
-	// Neither an error in one cloud nor a slow cloud stops the others.
+	// Neither an error in one cloud nor a slow cloud stops the others, but all stop if the list of Kubernetes was wrong.
+	var isWrong atomic.Bool
 	failed := make(chan error, len(before))
 	for cloud, snapshot := range before {
-		go func() { failed <- f.remove(ctx, cloud, snapshot.total(), len(owners)) }()
+		go func() { failed <- f.remove(ctx, cloud, snapshot.total(), len(owners), &isWrong) }()
 	}
 	var errs []error
 	for range before {
@@ -274,7 +282,7 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 		}
 	}
 	if len(f.neverOwned) > maxSites {
-		maps.DeleteFunc(f.neverOwned, func(s site, _ *Orphan) bool { return s != at && s.untrustedKeystone != "" })
+		maps.DeleteFunc(f.neverOwned, func(s site, _ *Orphan) bool { return s != at && s.isUntrusted })
 	}
 	now = result{snapshot: before, orphans: orphans, refusal: last.refusal}
 	f.last[cloud] = now
@@ -282,17 +290,16 @@ func (f *Finder) store(cloud *neutron.Cloud, before snapshot, owners, cached set
 	return now, neverOwned
 }
 
-// neverOwnedAt returns the first orphan that was NeverOwned there, or where an administrator's Keystone says that it is this place; nil if
-// there was none.
+// neverOwnedAt returns the first orphan of the place that was NeverOwned; nil if there was none.
 func (f *Finder) neverOwnedAt(s site) *Orphan {
 	return cmp.Or(f.neverOwned[s], f.neverOwned[site{Place: s.Place}])
 }
 
-// snapshotOf returns what another cloud of the site had when it was compared last: what has appeared since is new for a cloud that was
-// opened later, too.
+// snapshotOf returns what another cloud had when it was compared last, if both lead to the same place: what has appeared since is
+// new for a cloud that was opened later, too.
 func (f *Finder) snapshotOf(s site) (last snapshot, compared bool) {
 	for cloud, result := range f.last {
-		if siteOf(cloud) == s {
+		if siteOf(cloud).tellsOf(s) {
 			return result.snapshot, true
 		}
 	}
@@ -308,20 +315,17 @@ func (o *Orphan) log(ctx context.Context) klog.Logger {
 	return klog.LoggerWithValues(klog.FromContext(ctx), "cloud", o.Cloud, kind, o.id(), "name", neutron.Printable(o.Name), "ownerUID", neutron.Printable(string(o.OwnerUID)))
 }
 
-// removalTime is how long the deletions in one cloud may take after a relist: those of other clouds, and the next comparison, wait for
-// them.
-const removalTime = 2 * time.Minute
-
-// remove deletes the orphans of a cloud that may be deleted. One that Neutron refuses to delete does not stop the others.
-func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners int) (failed error) {
-	began := time.Now()
+// remove deletes the orphans of a cloud that may be deleted. One that Neutron refuses to delete does not stop the others. The next
+// comparison of all clouds waits for it, so it takes as long as a sync at most.
+func (f *Finder) remove(ctx context.Context, cloud *neutron.Cloud, total, owners int, isWrong *atomic.Bool) (failed error) {
+	ctx = neutron.ForSync(ctx, uuid.New())
 	for _, orphan := range f.selectRemovable(ctx, cloud, total, owners) {
-		if time.Since(began) > removalTime {
-			klog.FromContext(ctx).Info("Neutron is slow: left some orphans until the next relist", "cloud", cloud.Name())
+		if isWrong.Load() {
 			return failed
 		}
 		gone, err := f.removeOne(ctx, cloud, &orphan)
 		if errors.Is(err, errOwnerExists) {
+			isWrong.Store(true)
 			f.resetSightings()
 		}
 		if err != nil {
@@ -362,11 +366,13 @@ func (f *Finder) selectRemovable(ctx context.Context, cloud *neutron.Cloud, tota
 func (f *Finder) update(cloud *neutron.Cloud, orphan Orphan, gone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	orphans, id := f.last[cloud].orphans, orphan.id()
 	if gone {
-		delete(f.last[cloud].orphans, orphan.id())
+		delete(orphans, id)
 		return
 	}
-	f.last[cloud].orphans[orphan.id()] = orphan
+	orphan.sightings = orphans[id].sightings // they may have been reset meanwhile
+	orphans[id] = orphan
 }
 
 // resetSightings sets the sightings of all orphans to 0, so that none is deleted before it has
