@@ -260,8 +260,8 @@ var brokenByHand = []broken{
 	{"routes-of-others-removed", "pkg/neutron/routes.go", []string{
 		"return i.AllRoutes || i.Routes.has(route)", "return true",
 	}, "./pkg/neutron", "^TestARemovalRemovesTheRoutesOfTheOwner$"},
-	{"routes-removed-as-they-were-observed", "pkg/neutron/routers.go", []string{
-		`object{"routes": now.Routes.without(routes)}`, `object{"routes": Routes("")}`,
+	{"routes-removed-as-they-were-observed", "pkg/neutron/take.go", []string{
+		"return now.without(s.Routes)", `return ""`,
 	}, "./pkg/neutron", "^TestOnlyTheOwnersRoutesAreRemoved$"},
 	{"routes-set-before-they-are-recorded", "pkg/neutron/steps.go", []string{
 		`		if s.Routes.without(i.Routes) != "" {`, "		if false {",

@@ -204,23 +204,25 @@ func TestWhatMachinesDoNotKnowYetInterrupts(t *testing.T) {
 	}
 }
 
-// Others may have added routes since the last list.
+// Others may have added routes since the last list, or taken over the router.
 func TestOnlyTheOwnersRoutesAreRemoved(t *testing.T) {
 	c := newRoutedCloud(t)
-	remove := func(routes Routes) func(Routes) Routes { return func(now Routes) Routes { return now.without(routes) } }
 	network := post(t, c.others, "network", object{"name": "n"})
 	subnet := post(t, c.others, "subnet", object{"network_id": network, "cidr": "10.0.0.0/24", "ip_version": 4})
 	_, err := c.others.AttachSubnet(t.Context(), c.gate, subnet)
 	noError(t, err)
 	put(t, c.others, "router", c.gate, object{"routes": toA2 + ", " + toA})
-	_, err = c.others.changeRoutes(t.Context(), c.gate, owner, remove(toA))
-	equal(t, Stale, ReasonOf(err))
+	remove := func(router string) error {
+		_, err := c.performOnRouter(t.Context(), Identity{Owner: owner}, &Observed{}, RemoveRoutes{Routes: toA + ", " + to6, Detach: DetachSubnet{Router: router, Subnet: subnet}})
+		return err
+	}
+	equal(t, Stale, ReasonOf(remove(c.gate)))
 	put(t, c.others, "router", c.gate, object{"description": owner.Mark()})
-	router, err := c.others.changeRoutes(t.Context(), c.gate, owner, remove(toA+", "+to6))
+	noError(t, remove(c.gate))
+	router, err := c.others.getRouterDetails(t.Context(), c.gate)
 	noError(t, err)
 	equal(t, toA2, router.Routes)
-	_, err = c.others.changeRoutes(t.Context(), "00000000-0000-4000-8000-000000000001", owner, remove(toA))
-	equal(t, NotFound, ReasonOf(err))
+	equal(t, NotFound, ReasonOf(remove("00000000-0000-4000-8000-000000000001")))
 }
 
 func TestTheErrorOfARouteNamesTheNextHop(t *testing.T) {
