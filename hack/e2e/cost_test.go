@@ -58,17 +58,17 @@ func TestEachChangeCostsNoMoreRequestsThanItNeeds(t *testing.T) {
 		}, {
 			"routes: the status is written before they are set",
 			create("10.0.0.0/16", "10.0.0.1", strings.Replace(viaPublic, "}}", "}, routes: [{destination: 10.99.0.0/16, nextHop: 10.0.0.7}]}", 1)),
-			counts{"PUT routers/*": 1},
+			counts{"GET routers/*": 1, "PUT routers/*": 1},
 			counts{"patch networks/status": 2, "create events": 1},
 		}, {
 			"no routes: the Network is read past the cache before some go",
 			create("10.0.0.0/16", "10.0.0.1", strings.Replace(viaPublic, "}}", "}, routes: []}", 1)),
-			counts{"PUT routers/*": 1},
+			counts{"GET routers/*": 1, "PUT routers/*": 1},
 			counts{"get networks": 1, "patch networks/status": 1, "create events": 1},
 		}, {
 			"a deletion",
 			func() { w.delete("net") },
-			counts{"GET floatingips": 1, "GET ports": 1, "PUT routers/*": 1, "GET routers/*": 1, "DELETE routers/*": 1, "GET networks": 1, "GET networks/*": 1, "DELETE networks/*": 1, "GET routers": 1},
+			counts{"GET floatingips": 1, "GET ports": 1, "PUT routers/*": 1, "GET routers/*": 1, "DELETE routers/*": 1, "GET networks": 1, "GET networks/*": 2, "DELETE networks/*": 1, "GET routers": 1},
 			counts{"get networks": 3, "patch networks": 1, "create events": 1},
 		}, {
 			"the end",
