@@ -451,7 +451,7 @@ func TestSyncHandler(t *testing.T) {
 
 		// Deletions.
 		{
-			// The network is read, because its revision is not known after its subnet was created.
+			// The network is read first: it may have lost its mark since the last list.
 			name:         "being deleted: first in Neutron, then in Kubernetes",
 			given:        edit(world.BeingDeleted),
 			wantRequests: []string{"GET networks/ID", "get networks", "DELETE networks/ID", "GET networks", "patch networks"},

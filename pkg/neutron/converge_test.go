@@ -584,6 +584,21 @@ func TestADeletionThatIsRepeatedIsVerifiedAgain(t *testing.T) {
 	}
 }
 
+// Another client changes the network when it was read and the deletion was verified: the network may be theirs now.
+func TestANetworkThatChangesRightBeforeItsDeletionStays(t *testing.T) {
+	w, n := made(t, wants("10.0.0.0/24", ""))
+	n = w.inNeutron(t, n.ID)
+	guard := Guard{Verify: func(context.Context) error {
+		put(t, w.others, "network", n.ID, object{"description": "mine now"})
+		return nil
+	}}
+	_, err := w.Remove(t.Context(), seen(n), n, false, guard)
+	equal(t, Stale, ReasonOf(err))
+	fresh, err := w.others.GetNetwork(t.Context(), n.ID)
+	noError(t, err)
+	equal(t, "mine now", fresh.Description)
+}
+
 // Each answer makes one more subnet that the next step would replace. It is the same step.
 func TestASubnetThatIsAnsweredWithAnotherCIDRIsCreatedOnce(t *testing.T) {
 	w := newWorld(t, embedded.Options{})

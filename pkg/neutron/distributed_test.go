@@ -128,7 +128,7 @@ func TestAnExternalNetworkIsNotDeletedUnderFloatingIPs(t *testing.T) {
 	equal(t, 1, verified)
 }
 
-// The network has become external since the last list, which is found out when Neutron refuses the revision of the request.
+// The network has become external since the last list, which the read before the deletion shows.
 func TestANetworkThatHasBecomeExternalIsNotDeletedUnderFloatingIPs(t *testing.T) {
 	c := newRoutedCloud(t)
 	r := c.declare()
