@@ -17,8 +17,9 @@
 #                Argo CD, Flux and Helm show; exported manifests, and the oldest Kubernetes
 #   monitoring   alerts, dashboard and metrics, with a real Prometheus
 #   node         the Deployment on a real node: kubelet, containerd, runc; needs Linux and root
-#   traffic      what machines on the networks notice, with the agents of the real Neutron; needs
-#                Linux and root
+#   traffic      what machines on the networks notice of each field and of each example, with the
+#                agents of the real Neutron; needs Linux and root
+#   changes      which packets each change of a Network costs those machines; needs the same
 #   walkthrough  hack/local-up.sh -once, with the embedded Neutron; then with the real one and
 #                -traffic, which needs Linux and root, and is killed at its end
 # The suites from e2e on need the control plane. It is built first if it is not up to date,
@@ -30,7 +31,7 @@ set -o nounset -o pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 LOGS=$ROOT/hack/_output/test
 BIN=$ROOT/hack/_output/bin
-SUITES=(lint codegen unit contract e2e faults release monitoring node traffic walkthrough)
+SUITES=(lint codegen unit contract e2e faults release monitoring node traffic changes walkthrough)
 # client-go panics when a test changes an object in an informer's cache.
 export KUBE_CACHE_MUTATION_DETECTOR=true
 
@@ -94,7 +95,9 @@ monitoring() { control_plane && hack_tests ./monitoring/...; }
 
 node() { control_plane && hack_tests ./node; }
 
-traffic() { control_plane && hack_tests ./traffic ./neutron/...; }
+traffic() { control_plane && hack_tests -skip TestChanges ./traffic ./neutron/...; }
+
+changes() { control_plane && hack_tests -run TestChanges ./traffic; }
 
 walkthrough() { control_plane && hack/local-up.sh -once && echo "--- PASS: hack/local-up.sh -once" && hack_tests ./localup; }
 
@@ -124,7 +127,8 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=215 ;;
+    traffic) seconds=130 ;;
+    changes) seconds=155 ;;
     walkthrough) seconds=230 ;;
     *) seconds=14400 ;;
   esac
@@ -166,8 +170,8 @@ summarize() {
 }
 
 # run_all runs the suites that compute one after another. Those that mostly wait run beside them. In this order not more than two real
-# Neutrons run at the same time, because each needs a core. traffic runs alone: its agents and
-# machines need the rest.
+# Neutrons run at the same time, because each needs a core. traffic and changes run alone: their
+# agents and machines need the rest.
 run_all() {
   hack/neutron/fetch.sh >"$LOGS/fetch.log" 2>&1 & # while the first suites compute; those that need it say what is wrong
   in_turn lint codegen unit contract
@@ -178,7 +182,7 @@ run_all() {
   trap "kill -- -$! 2>/dev/null" EXIT
   in_turn e2e faults release
   wait
-  in_turn traffic
+  in_turn traffic changes
 }
 
 in_turn() { local suite; for suite; do run "$suite"; done; }

@@ -433,21 +433,6 @@ func (s *scene) check(r tableRow) {
 	}
 }
 
-// changesInPlace makes the changes in place, and the failures when the others have ended.
-func changesInPlace(t *testing.T, found *table, others *sync.WaitGroup) {
-	s := newInPlaceScene(t)
-	s.play(found, inPlace)
-	others.Wait()
-	s.play(found, failures)
-}
-
-// changesOfTheRouter makes the changes of the router. They take less time than those in place, so the controller is seen idle here.
-func changesOfTheRouter(t *testing.T, found *table) {
-	s := newRoutingScene(t)
-	s.play(found, routing)
-	t.Run("the controller is idle", func(t *testing.T) { s.at(t).idles() })
-}
-
 func newInPlaceScene(t *testing.T) *scene {
 	s := &scene{world: newWorld(t), name: "in-place", spec: samplecrdv1.NetworkSpec{
 		SubnetSpec: samplecrdv1.SubnetSpec{
@@ -572,7 +557,7 @@ func (found *table) comparePage() error {
 		return os.WriteFile(file, []byte(before+tableBegin+now+tableEnd+after), 0o644)
 	}
 	if diff := gocmp.Diff(withoutFigures(written), withoutFigures(now)); diff != "" {
-		return fmt.Errorf("%s differs, write it again with go -C hack test ./traffic -run TestTraffic/changes -update -outage 1m (-written +now):\n%s", file, diff)
+		return fmt.Errorf("%s differs, write it again with go -C hack test ./traffic -run TestChanges -update -outage 1m (-written +now):\n%s", file, diff)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 func aProbe(t *testing.T) {
 	takeTurn(t)
 	w := newWorld(t)
+	w.lasts = true
 	pair := w.apply(network("pair", "{cidr: 10.63.0.0/24}"))
 	from, to := w.machine("1", pair, machine.Options{}), w.machine("2", pair, machine.Options{})
 	w.expectNothingOnTheHost()

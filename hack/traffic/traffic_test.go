@@ -8,36 +8,44 @@ import (
 	"testing"
 )
 
-// TestTraffic shows what machines notice of Networks, and what changes cost those on them. It compares the costs with what plan
-// says, and with the page. Both series of changes begin at once, because they take longest. The other tests take turns beside them.
-// Only the failures wait for all others, because they disturb them.
-func TestTraffic(t *testing.T) {
+// TestMachines shows what machines notice of Networks.
+func TestMachines(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"examples":     theExamples,
+		"fields":       theFields,
+		"DHCP servers": dhcpServersBlockNothing,
+		"probe":        aProbe,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// TestChanges shows what changes cost the machines on a Network. It compares the costs with what plan says, and with the page. The
+// changes of the router are made beside those in place. The failures wait for both, because they disturb them.
+func TestChanges(t *testing.T) {
 	found := &table{rows: map[string]tableRow{}}
 	t.Cleanup(func() {
 		if err := found.comparePage(); err != nil {
 			t.Error(err)
 		}
 	})
-	var others sync.WaitGroup
-	t.Run("changes in place", func(t *testing.T) {
+	var ofTheRouter sync.WaitGroup
+	t.Run("in place", func(t *testing.T) {
 		t.Parallel()
-		changesInPlace(t, found, &others)
+		s := newInPlaceScene(t)
+		s.play(found, inPlace)
+		ofTheRouter.Wait()
+		s.play(found, failures)
 	})
-	for _, part := range []struct {
-		name string
-		test func(*testing.T)
-	}{
-		{"changes of the router", func(t *testing.T) { changesOfTheRouter(t, found) }},
-		{"examples", theExamples},
-		{"fields", theFields},
-		{"DHCP servers", dhcpServersBlockNothing},
-		{"probe", aProbe},
-	} {
-		t.Run(part.name, func(t *testing.T) {
-			others.Add(1)
-			t.Cleanup(others.Done) // the last one: what the test has made is deleted by then
-			t.Parallel()
-			part.test(t)
-		})
-	}
+	t.Run("of the router", func(t *testing.T) {
+		ofTheRouter.Add(1)
+		t.Cleanup(ofTheRouter.Done) // the last one: what the test has made is deleted by then
+		t.Parallel()
+		s := newRoutingScene(t)
+		s.play(found, routing)
+		t.Run("the controller is idle", func(t *testing.T) { s.at(t).idles() })
+	})
 }

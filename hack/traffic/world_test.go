@@ -41,8 +41,8 @@ type world struct {
 	lasts bool
 }
 
-// turns limits the tests that run beside the two series of changes: with more, Neutron answers too late.
-var turns = make(chan struct{}, 3)
+// turns limits the tests of machines that run at the same time: with more, Neutron answers too late.
+var turns = make(chan struct{}, 5)
 
 // takeTurn waits for a turn, which lasts until what the test makes is deleted.
 func takeTurn(t *testing.T) {
