@@ -195,7 +195,8 @@ main() {
   for suite; do
     [[ " ${SUITES[*]} " == *" $suite "* ]] || { echo "test.sh: unknown suite $suite; the suites are: ${SUITES[*]}" >&2; exit 2; }
   done
-  rm -f "$LOGS"/*.result
+  # Results that cannot be removed, those of another user, would be taken for this run's.
+  rm -f "$LOGS"/*.result && [ -w "$LOGS" ] || { echo "test.sh: cannot write to $LOGS" >&2; exit 1; }
   if [ $# = 0 ]; then
     run_all
     set -- "${SUITES[@]}"

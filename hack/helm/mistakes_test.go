@@ -48,9 +48,11 @@ func TestMistypedValuesAreRefused(t *testing.T) {
 		"environment: {OS_PASSWORD: a}":                      "environment.OS_PASSWORD cannot be set: it would be in a ConfigMap: put it into clouds.yaml",
 		"environment: {OS_APPLICATION_CREDENTIAL_SECRET: a}": "environment.OS_APPLICATION_CREDENTIAL_SECRET cannot be set",
 		"namespaced: {enabled: true}":                        "namespaced.enabled needs clusterID",
-		"{namespaced: {enabled: true}, clusterID: a, credentials: {namespaces: [b]}}": "credentials.namespaces cannot be set with namespaced.enabled",
-		"flags: {serve-authorized: true}":                                             "flags.serve-authorized cannot be true without https.enabled",
-		"flags: {serve-authorized: 'true'}":                                           "flags.serve-authorized cannot be true without https.enabled",
+		"{namespaced: {enabled: true}, clusterID: a, credentials: {namespaces: [b]}}":            "credentials.namespaces cannot be set with namespaced.enabled",
+		"{namespaced: {enabled: true}, clusterID: a, flags: {cluster-resource-namespace: b}}":    "flags.cluster-resource-namespace cannot be set with namespaced.enabled",
+		"{namespaced: {enabled: true}, clusterID: a, flags: {cloud-namespace-selector: team=a}}": "flags.cloud-namespace-selector cannot be set with namespaced.enabled",
+		"flags: {serve-authorized: true}":   "flags.serve-authorized cannot be true without https.enabled",
+		"flags: {serve-authorized: 'true'}": "flags.serve-authorized cannot be true without https.enabled",
 	} {
 		t.Run(values, func(t *testing.T) {
 			if _, err := render(t, program, systemNamespace, values); err == nil || !strings.Contains(err.Error(), want) {

@@ -127,8 +127,8 @@ func (s *session) leaveCluster(ctx context.Context) {
 
 func (s *session) printNext() {
 	fmt.Printf(`Try next, in another terminal:
-    cd %s
-    export KUBECONFIG=%s PATH=%s:$PATH
+    cd "%s"
+    export KUBECONFIG="%s" PATH="%s:$PATH"
     kubectl get %s --watch
     cp %s /tmp/network.yaml
     $EDITOR /tmp/network.yaml         # another gateway, another CIDR
@@ -139,7 +139,7 @@ func (s *session) printNext() {
 %s
 
 To see Neutron's side with OpenStack's client:
-    export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=%s
+    export OS_CLIENT_CONFIG_FILE="%s" OS_CLOUD=%s
     openstack network list
 %s%s
 Ctrl-C stops everything. The controller's log:

@@ -142,7 +142,7 @@ func (s *session) useCluster(ctx context.Context, o options) error {
 		}
 		s.kubeconfig = s.cluster.Kubeconfig()
 		s.kubectlEnv = s.cluster.Kubectl().Env
-		s.show("$ export KUBECONFIG=%s", s.kubeconfig)
+		s.show(`$ export KUBECONFIG="%s"`, s.kubeconfig)
 		return nil
 	})
 }

@@ -57,7 +57,7 @@ func (s *session) trafficSteps() []step {
 
 // onFunction is the shell function with which the steps show what runs on a machine.
 func (m *machines) onFunction() string {
-	return fmt.Sprintf(`on() { hack/neutron/in.sh -state %s ip netns exec "$@"; }`, m.state)
+	return fmt.Sprintf(`on() { hack/neutron/in.sh -state "%s" ip netns exec "$@"; }`, m.state)
 }
 
 // aboutMachines tells how to go on with the machines, "" without -traffic.

@@ -42,8 +42,8 @@ type Options struct {
 	// Kubeconfig is a file, and Master the address of the API server, which overrides the one
 	// in the file. Without both, the pod's service account is used.
 	Kubeconfig, Master string
-	// LoadingRules means that a process outside a pod uses the kubeconfig that kubectl uses, $KUBECONFIG
-	// or ~/.kube/config, if neither Kubeconfig nor Master is set.
+	// LoadingRules means that without Kubeconfig and Master, the process reaches the cluster that kubectl would reach: that of
+	// $KUBECONFIG or ~/.kube/config, or else that of its pod.
 	LoadingRules bool
 	// QPS and Burst limit the requests of all clients together, except those for the Lease.
 	QPS   float64
@@ -110,7 +110,7 @@ func Namespace(options Options) string {
 
 func restConfig(options Options) (config *rest.Config, err error) {
 	switch named := options.Kubeconfig != "" || options.Master != ""; {
-	case !named && options.LoadingRules && !InPod():
+	case !named && options.LoadingRules:
 		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 		if clientcmd.IsEmptyConfig(err) {
 			return nil, errors.New("there is no kubeconfig: name the cluster with -kubeconfig, $KUBECONFIG or ~/.kube/config")

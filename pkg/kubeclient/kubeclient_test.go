@@ -50,24 +50,25 @@ func TestWatchesHaveNoTimeout(t *testing.T) {
 }
 
 func TestTheLoadingRulesOfKubectl(t *testing.T) {
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	file := filepath.Join(t.TempDir(), "config")
 	content := `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[{"name":"a","context":{"cluster":"a"}}],"clusters":[{"name":"a","cluster":{"server":"https://there"}}]}`
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name, kubeconfig string
-		options          Options
-		host, err        string
+		name, kubeconfig, pod string
+		options               Options
+		host, err             string
 	}{
-		{"$KUBECONFIG", file, Options{LoadingRules: true}, "https://there", ""},
-		{"a flag overrides it", file, Options{LoadingRules: true, Master: "https://here"}, "https://here", ""},
-		{"the controller does not read it", file, Options{}, "", "this is not a pod in a cluster"},
-		{"it does not exist", file + "2", Options{LoadingRules: true}, "", "there is no kubeconfig: name the cluster with -kubeconfig"},
+		{"$KUBECONFIG", file, "", Options{LoadingRules: true}, "https://there", ""},
+		{"$KUBECONFIG in a pod", file, "192.0.2.1", Options{LoadingRules: true}, "https://there", ""},
+		{"a flag overrides it", file, "", Options{LoadingRules: true, Master: "https://here"}, "https://here", ""},
+		{"the controller does not read it", file, "", Options{}, "", "this is not a pod in a cluster"},
+		{"it does not exist", file + "2", "", Options{LoadingRules: true}, "", "there is no kubeconfig: name the cluster with -kubeconfig"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", tt.kubeconfig)
+			t.Setenv("KUBERNETES_SERVICE_HOST", tt.pod)
 			config, err := restConfig(tt.options)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("got %v", err)

@@ -42,7 +42,7 @@ type Command struct {
 
 // commandUsage has the usage of flags that work differently in subcommands.
 var commandUsage = map[string]string{
-	"kubeconfig":  "The kubeconfig `file` of the cluster. (default $KUBECONFIG or ~/.kube/config; in a pod: its service account)",
+	"kubeconfig":  "The kubeconfig `file` of the cluster. (default $KUBECONFIG or ~/.kube/config; in a pod without these: its service account)",
 	"cloud":       "The `name` of the entry in clouds.yaml. (default $OS_CLOUD, or the other OS_* variables)",
 	"cluster-id":  "The `ID` that marks this cluster's networks in Neutron: the one that the controller has. (default the UID of the namespace kube-system)",
 	"neutron-qps": "The average `number` of requests per second to Neutron. 0 means no limit. (default 0)",

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,12 +30,12 @@ type Controller struct {
 }
 
 // StartController starts the executable with these flags. It does not inherit the caller's
-// OS_* variables, and gets those in env. Its output is also written to log, unless log is
+// OS_* variables, nor the one that says that the caller is in a pod, and gets those in env. Its output is also written to log, unless log is
 // nil.
 func StartController(binary string, env []string, log io.Writer, flags ...string) (*Controller, error) {
 	c := &Controller{Log: &Log{also: log}, done: make(chan struct{})}
 	c.cmd = exec.Command(binary, flags...)
-	c.cmd.Env = append(withoutOpenStack(os.Environ()), env...)
+	c.cmd.Env = append(withoutClouds(os.Environ()), env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.Log, c.Log
 	// Ctrl-C reaches only the caller, who then calls Stop.
 	c.cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true})
@@ -49,14 +50,11 @@ func StartController(binary string, env []string, log io.Writer, flags ...string
 	return c, nil
 }
 
-func withoutOpenStack(env []string) []string {
-	var kept []string
-	for _, variable := range env {
-		if !strings.HasPrefix(variable, "OS_") {
-			kept = append(kept, variable)
-		}
-	}
-	return kept
+// withoutClouds removes the variables that lead to an OpenStack or a Kubernetes of the caller.
+func withoutClouds(env []string) []string {
+	return slices.DeleteFunc(env, func(variable string) bool {
+		return strings.HasPrefix(variable, "OS_") || strings.HasPrefix(variable, "KUBERNETES_SERVICE_HOST=")
+	})
 }
 
 // Signal sends the signal to the process.

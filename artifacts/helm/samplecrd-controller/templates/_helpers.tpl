@@ -134,6 +134,12 @@ has the reason of each. */}}
 {{- if and .Values.namespaced.enabled (not .Values.clusterID) }}
 {{- fail "namespaced.enabled needs clusterID, because the controller may not read the UID of the namespace kube-system: kubectl get namespace kube-system -o jsonpath='{.metadata.uid}'" }}
 {{- end }}
+{{- if and .Values.namespaced.enabled (get .Values.flags "cluster-resource-namespace") }}
+{{- fail "flags.cluster-resource-namespace cannot be set with namespaced.enabled: ClusterClouds need a ClusterRole, and there is none" }}
+{{- end }}
+{{- if and .Values.namespaced.enabled (get .Values.flags "cloud-namespace-selector") }}
+{{- fail "flags.cloud-namespace-selector cannot be set with namespaced.enabled: only the namespace of the release uses the cloud" }}
+{{- end }}
 {{- if and .Values.namespaced.enabled .Values.credentials.namespaces }}
 {{- fail "credentials.namespaces cannot be set with namespaced.enabled: there is no ClusterRole for it. Create a Role for the Secrets in the namespace of the release" }}
 {{- end }}
