@@ -72,7 +72,9 @@ type Controller struct {
 
 	// queue holds the keys of the Networks to sync. It hands out a key to one worker at a time,
 	// however often the key was added.
-	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// limiter is that of the queue.
+	limiter  *retry.Limiter[cache.ObjectName, clouds.Ref]
 	recorder record.EventRecorder
 
 	// sync is syncHandler, except in tests of the queue.
@@ -114,13 +116,13 @@ func NewController(ctx context.Context, client clientset.Interface, informer inf
 // newQueue makes the queue with its order and its back-off, and adds the handlers that enqueue
 // the keys of what changes in Neutron and in credentials.
 func (c *Controller) newQueue() {
-	limiter := retry.NewLimiter(c.options.Retry, c.clouds.RefOfKey)
-	c.queue = fair.NewQueue("networks", c.groupOf, c.options.Limits, limiter)
+	c.limiter = retry.NewLimiter(c.options.Retry, c.clouds.RefOfKey)
+	c.queue = fair.NewQueue("networks", c.groupOf, c.options.Limits, c.limiter)
 	c.clouds.AddHandlers(clouds.Handlers{
 		Drift:              func(owner types.UID) { c.enqueueIndexed(byUID, string(owner)) },
 		CredentialsChanged: func(source cache.ObjectName) { c.enqueueIndexed(byCredentials, source.String()) },
 		LabelsChanged:      func(namespace string) { c.enqueueIndexed(byNamespace, namespace) },
-		Released:           limiter.Drop,
+		Released:           c.limiter.Drop,
 	})
 }
 
@@ -277,6 +279,9 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 	case known:
 		logger.V(2).Info("Will try again", "after", delay, "err", err, "requestID", neutron.RequestIDOf(err))
 		c.queue.Forget(key)
+		if status.IsPaced(err) {
+			delay = c.limiter.InTurn(key, delay)
+		}
 		c.queue.AddAfter(key, delay)
 	case neutron.ReasonOf(err) != "" || apierrors.IsConflict(err): // Neutron is away, or the cache was behind
 		logger.V(2).Info("Will try again", "err", err, "requestID", neutron.RequestIDOf(err))

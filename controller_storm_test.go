@@ -272,6 +272,58 @@ func TestNetworksThatFailForEverCostTheOthersNothing(t *testing.T) {
 	}
 }
 
+// TestManyThatNeutronAsksToWaitTakeTurns has a gateway before Neutron that limits the rate of requests, for ten minutes.
+func TestManyThatNeutronAsksToWaitTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startStorm(t, func(r *http.Request) *embedded.Fault {
+			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/networks") {
+				return nil
+			}
+			return &embedded.Fault{Status: http.StatusTooManyRequests, Message: "too many requests", RetryAfter: time.Second}
+		}, members()...)
+		defer s.stop()
+		const minutes, perSecond, burst = 10, 10, 100
+		time.Sleep(minutes * time.Minute)
+		// Each list wakes those that may have been created after all.
+		s.atMost("changes", s.changes.Load(), stormMembers*(1+s.relists.Load())+burst+minutes*60*perSecond)
+
+		s.neutron.SetFault(nil)
+		time.Sleep((stormMembers/perSecond + 2) * time.Second)
+		for _, n := range members() {
+			s.expectReason(n.Name, samplecrdv1.ReasonAvailable)
+		}
+	})
+}
+
+// TestANameThatIsNotThereCostsManyNetworksFewLists counts for ten minutes.
+func TestANameThatIsNotThereCostsManyNetworksFewLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		networks := members()
+		for _, n := range networks {
+			n.Spec.Router = &samplecrdv1.RouterSpec{Existing: &samplecrdv1.NeutronReference{Name: "missing"}}
+		}
+		var lists atomic.Int64
+		s := startStorm(t, func(r *http.Request) *embedded.Fault {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/routers") {
+				lists.Add(1)
+				time.Sleep(200 * time.Millisecond)
+			}
+			return nil
+		}, networks...)
+		defer s.stop()
+		time.Sleep(time.Minute) // all are created
+		before := lists.Load()
+		const minutes = 10
+		time.Sleep(minutes * time.Minute)
+		t.Logf("%d lists of routers", lists.Load()-before)
+		s.atMost("lists of routers", lists.Load()-before, minutes*20)
+		for _, n := range networks {
+			s.expectReason(n.Name, samplecrdv1.ReasonReferenceNotFound)
+			s.atMost("writes of the status of "+n.Name, s.writes(n.Name), 2)
+		}
+	})
+}
+
 // TestAnOutageCostsOneRequestPerSecond has an outage of ten minutes, while some Networks are edited and others
 // have errors of their own.
 func TestAnOutageCostsOneRequestPerSecond(t *testing.T) {

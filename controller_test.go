@@ -1201,6 +1201,8 @@ func quiet(t testing.TB) context.Context {
 type recordingQueue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	calls []string
+	// inTurn is a delay that is recorded without its jitter.
+	inTurn time.Duration
 }
 
 func (q *recordingQueue) Forget(key cache.ObjectName) {
@@ -1209,7 +1211,11 @@ func (q *recordingQueue) Forget(key cache.ObjectName) {
 }
 
 func (q *recordingQueue) AddAfter(key cache.ObjectName, delay time.Duration) {
-	q.calls = append(q.calls, fmt.Sprintf("AddAfter %s", delay))
+	call := fmt.Sprintf("AddAfter %s", delay)
+	if delay > q.inTurn && delay <= q.inTurn*12/10 {
+		call = fmt.Sprintf("AddAfter %s in turn", q.inTurn)
+	}
+	q.calls = append(q.calls, call)
 	q.TypedRateLimitingInterface.AddAfter(key, delay)
 }
 
@@ -1224,7 +1230,7 @@ func TestRequeue(t *testing.T) {
 	conflict := apierrors.NewConflict(samplecrdv1.Resource("networks"), world.Key.Name, errors.New("it has changed"))
 	stale := &live.StaleCacheError{RetryAfter: 20 * time.Millisecond}
 	perResync := []string{"Forget", "AddAfter 10m0s"}
-	byHand := []string{"Forget", "AddAfter 1m0s"}
+	byHand := []string{"Forget", "AddAfter 1m0s in turn"}
 	backOff := []string{"AddRateLimited"}
 	tests := []struct {
 		name string
@@ -1245,10 +1251,11 @@ func TestRequeue(t *testing.T) {
 
 		{"Invalid", reason(neutron.Invalid), perResync, false},
 		{"Unauthenticated", reason(neutron.Unauthenticated), byHand, false},
-		{"InUse", reason(neutron.InUse), []string{"Forget", "AddAfter 1m0s"}, false},
+		{"InUse", reason(neutron.InUse), byHand, false},
+		{"the first of two steps is done", reason(neutron.Unrecorded), []string{"Forget", "AddAfter 1ms"}, false},
 		{"Unavailable", reason(neutron.Unavailable), backOff, false},
 		{"NotFound", reason(neutron.NotFound), backOff, false},
-		{"Unavailable, and Neutron asks for a delay", &neutron.Error{Reason: neutron.Unavailable, RetryAfter: 7 * time.Second}, []string{"Forget", "AddAfter 7s"}, false},
+		{"Unavailable, and Neutron asks for a delay", &neutron.Error{Reason: neutron.Unavailable, RetryAfter: 7 * time.Second}, []string{"Forget", "AddAfter 7s in turn"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -1256,6 +1263,9 @@ func TestRequeue(t *testing.T) {
 			defer c.queue.ShutDown()
 			queue := &recordingQueue{TypedRateLimitingInterface: c.queue}
 			c.queue = queue
+			if last := len(tt.want) - 1; last >= 0 && strings.HasSuffix(tt.want[last], " in turn") {
+				queue.inTurn, _ = time.ParseDuration(strings.Fields(tt.want[last])[1])
+			}
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 			c.requeue(klog.NewContext(t.Context(), logger), world.Key, tt.err)
 			if diff := gocmp.Diff(tt.want, queue.calls); diff != "" {

@@ -243,6 +243,9 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 		if isLost, readErr = c.isBeingDeleted(ctx, network.Namespace); readErr != nil {
 			return nil, fmt.Errorf("read the namespace: %w", readErr)
 		}
+		if !isLost {
+			err = askingAgain(err)
+		}
 	}
 	if !isLost {
 		c.groups.setSpare(key, Ref{})
@@ -447,6 +450,17 @@ func (c *Clouds) isBeingDeleted(ctx context.Context, name string) (bool, error) 
 		return false, nil
 	}
 	return err == nil && !namespace.DeletionTimestamp.IsZero(), err
+}
+
+// askingAgain returns the error of a Network that is being deleted, whose namespace is not. Nothing says when somebody deletes the
+// namespace.
+func askingAgain(err error) error {
+	if e := (*neutron.Error)(nil); errors.As(err, &e) {
+		again := *e
+		again.RetryAfter = time.Minute
+		return &again
+	}
+	return err
 }
 
 // Explain adds to an error of refused credentials where they are from.

@@ -55,7 +55,9 @@ func (c *Clouds) wakeCrowded() {
 	}
 }
 
-// hasSomething reports whether the limits must not hold up the Network: it may have something in Neutron.
+// hasSomething reports whether the limits must not hold up the Network: it may have something in Neutron. Only the controller writes
+// the status. Everybody can write the finalizer into a new Network, and then delete it.
 func hasSomething(network *samplecrdv1.Network) bool {
-	return network.Status.NetworkID != "" || network.Status.Router != nil || !network.DeletionTimestamp.IsZero()
+	return network.Status.NetworkID != "" || network.Status.Router != nil ||
+		!network.DeletionTimestamp.IsZero() && network.Status.Cloud != ""
 }

@@ -129,6 +129,21 @@ func TestTwoCloudsOfOneSecretAreReleasedSeparately(t *testing.T) {
 	equal(t, 0, len(l.secrets))
 }
 
+// Their number has no limit, and a Network that names one of them takes no place.
+func TestNamesThatASecretDoesNotHaveAreNotKept(t *testing.T) {
+	l := newLab(t)
+	l.put(l.secret("creds", "one"))
+	l.untilFor(key("a"), naming("creds"), ready)
+	for i := range 100 {
+		_, err := l.For(t.Context(), key("b"), naming("creds", func(n *samplecrdv1.Network) {
+			n.Spec.CloudCredentialsRef.CloudName = fmt.Sprint("none-", i)
+		}))
+		equal(t, neutron.NoCredentials, neutron.ReasonOf(err))
+	}
+	l.Forget(key("b"))
+	equal(t, 0, len(l.secrets[ref.Source].file.refusals))
+}
+
 func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) {
 	terminating := func(n *corev1.Namespace) { n.DeletionTimestamp = new(metav1.Unix(1, 0)) }
 	const cloud, missing = "mycloud", "it does not exist"
@@ -139,13 +154,14 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 		seen      bool   // whether the Secret was seen before it was deleted
 		readErr   error  // of the namespace
 		want      string // the name of the cloud that the Secret named, or part of the error
+		again     bool   // whether it asks again, because the namespace can be deleted later
 	}{
-		{"both are being deleted", terminating, naming("creds", beingDeleted), true, nil, cloud},
-		{"the Network is not being deleted", terminating, naming("creds"), true, nil, missing},
-		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, missing},
-		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, missing},
-		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), missing},
-		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, errAway.Error()},
+		{"both are being deleted", terminating, naming("creds", beingDeleted), true, nil, cloud, false},
+		{"the Network is not being deleted", terminating, naming("creds"), true, nil, missing, false},
+		{"the namespace is not being deleted", func(*corev1.Namespace) {}, naming("creds", beingDeleted), true, nil, missing, true},
+		{"this process has not seen the Secret", terminating, naming("creds", beingDeleted), false, nil, missing, false},
+		{"the controller may not read namespaces", terminating, naming("creds", beingDeleted), true, apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("no permission")), missing, true},
+		{"the namespace cannot be read", terminating, naming("creds", beingDeleted), true, errAway, errAway.Error(), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
@@ -169,6 +185,7 @@ func TestADeletedNetworkKeepsTheCloudIfItsNamespaceIsBeingDeleted(t *testing.T) 
 			if err != nil {
 				equal(t, test.want == missing, neutron.ReasonOf(err) == neutron.NoCredentials)
 				equal(t, true, strings.Contains(err.Error(), test.want))
+				equal(t, test.again, neutron.RetryAfterOf(err) == time.Minute)
 				return
 			}
 			equal(t, test.want, got.Name())
@@ -331,12 +348,17 @@ func TestHowManyCloudsMayBeUsed(t *testing.T) {
 	f, known := in("team", "f", func(n *samplecrdv1.Network) { n.Status.NetworkID = "id" })
 	expect(f, known, "")
 	l.Forget(f)
-	g, deleted := in("team", "g", beingDeleted)
+	g, deleted := in("team", "g", beingDeleted, func(n *samplecrdv1.Network) { n.Status.Cloud = "cloud" })
 	_, err := l.For(t.Context(), g, deleted)
 	if err != nil && strings.Contains(err.Error(), "may use") {
 		t.Errorf("a deletion is held up: %v", err)
 	}
 	l.Forget(g)
+
+	// One that has a finalizer of its user, and was deleted before the controller had a cloud for it, is in no cloud.
+	h, empty := in("team", "h", beingDeleted)
+	expect(h, empty, here)
+	l.Forget(h)
 
 	// Those for which there was no room are told when there is.
 	l.Forget(a)

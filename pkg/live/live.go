@@ -34,14 +34,15 @@ const fieldManager = "samplecrd-controller"
 // report its deletion.
 var ErrGone = errors.New("the Network is gone")
 
-// StaleCacheError is returned by CheckFresh while the cache does not have our last write.
+// StaleCacheError is returned by CheckFresh while the cache does not have our last write, and by UpdateStatusIfNeeded if the cache may
+// have another client's status that is newer than the written one.
 type StaleCacheError struct {
 	// RetryAfter is when to check again.
 	RetryAfter time.Duration
 }
 
 func (*StaleCacheError) Error() string {
-	return "the cache does not have the controller's last write yet"
+	return "the cache does not have the controller's last write, or has a later one of another client"
 }
 
 // Networks reads and writes Networks. Its methods may be called concurrently for different
@@ -52,8 +53,8 @@ type Networks struct {
 	mu sync.Mutex
 	// written holds our last write of a Network, until the cache has it.
 	written map[types.UID]*write
-	// writing has the Networks whose status is being written.
-	writing sets.Set[types.UID]
+	// writing has the Networks whose status is being written, each with the last version that was taken for our own meanwhile.
+	writing map[types.UID]*samplecrdv1.Network
 }
 
 // write is our last write of a Network.
@@ -67,7 +68,7 @@ type write struct {
 
 // NewNetworks returns Networks that use the client.
 func NewNetworks(client clientset.Interface) *Networks {
-	return &Networks{client: client, written: map[types.UID]*write{}, writing: sets.New[types.UID]()}
+	return &Networks{client: client, written: map[types.UID]*write{}, writing: map[types.UID]*samplecrdv1.Network{}}
 }
 
 const (
@@ -152,11 +153,12 @@ const UnknownWriteDelay = time.Second
 // IsOwnWrite reports whether this version of a Network is known to come from our last write, or from
 // an earlier one. It is not known if the answer to the write was lost: then the cache can lack the
 // write for a while, and syncs that run meanwhile compare with the status before it. While a write is
-// under way, every version counts as our own: a write that fails is retried.
+// under way, every version counts as our own: a write that fails is retried, and after one that succeeds, a later version is synced.
 func (l *Networks) IsOwnWrite(network *samplecrdv1.Network) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.writing.Has(network.UID) {
+	if _, isWriting := l.writing[network.UID]; isWriting {
+		l.writing[network.UID] = network
 		return true
 	}
 	last := l.written[network.UID]
@@ -171,11 +173,11 @@ func (l *Networks) IsOwnWrite(network *samplecrdv1.Network) bool {
 func (l *Networks) begin(uid types.UID) (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.writing.Insert(uid)
+	l.writing[uid] = nil
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.writing.Delete(uid)
+		delete(l.writing, uid)
 	}
 }
 
@@ -183,6 +185,16 @@ func (l *Networks) wroteAt(network *samplecrdv1.Network) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.written[network.UID] = &write{resourceVersion: network.ResourceVersion}
+}
+
+// checkNewest returns a StaleCacheError if a later version than the written one was taken for our own while the write was under way.
+func (l *Networks) checkNewest(written *samplecrdv1.Network) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.writing[written.UID]; last != nil && isOlder(written, last.ResourceVersion) {
+		return &StaleCacheError{RetryAfter: UnknownWriteDelay}
+	}
+	return nil
 }
 
 // Clear forgets our last write of a Network that is gone.
@@ -372,7 +384,7 @@ func (l *Networks) UpdateStatusIfNeeded(ctx context.Context, network *samplecrdv
 		return fmt.Errorf("write the status: %w", err)
 	}
 	l.wroteAt(written)
-	return nil
+	return l.checkNewest(written)
 }
 
 func (l *Networks) get(ctx context.Context, network *samplecrdv1.Network) (*samplecrdv1.Network, error) {

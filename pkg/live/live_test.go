@@ -206,8 +206,14 @@ func TestIsOwnWrite(t *testing.T) {
 	if l.IsOwnWrite(l.stored()) {
 		t.Error("the write of another client counts as our own")
 	}
-	l.fail = func(apiserver.Request) error { return errors.New("no answer") }
+	l.fail = func(apiserver.Request) error { // the answer to the write is overtaken by the next write of another client
+		l.IsOwnWrite(at(l, written.ResourceVersion+"0"))
+		return nil
+	}
 	next.NetworkID = "n4"
+	expectError(t, "the cache does not have the controller's last write, or has a later one", l.UpdateStatusIfNeeded(t.Context(), l.stored(), next))
+	l.fail = func(apiserver.Request) error { return errors.New("no answer") }
+	next.NetworkID = "n5"
 	if err := l.UpdateStatusIfNeeded(t.Context(), l.stored(), next); err == nil {
 		t.Fatal("the write succeeded")
 	}

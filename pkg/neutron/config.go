@@ -155,6 +155,12 @@ func ParseCloudsYAML(content []byte) (CloudsYAML, error) {
 // Names returns the names of the entries, in order.
 func (c CloudsYAML) Names() []string { return slices.Sorted(maps.Keys(c.entries)) }
 
+// Has reports whether there is an entry of that name.
+func (c CloudsYAML) Has(name string) bool {
+	_, ok := c.entries[name]
+	return ok
+}
+
 // Config returns the configuration of an entry. It refuses one that names a file, and ignores the OS_* variables, which are for
 // the process's own cloud.
 func (c CloudsYAML) Config(cloud string) (Config, error) {

@@ -332,7 +332,7 @@ func (c *Cloud) approveRemoval(ctx context.Context, identity Identity, observed 
 func (c *Cloud) withDeclaredRouter(ctx context.Context, identity Identity, observed *Observed) Identity {
 	isOther := func(i Interface) bool { return i.RouterID != identity.RouterID }
 	if identity.Existing != nil && slices.ContainsFunc(observed.allInterfaces(), isOther) {
-		identity.Declared, _ = c.resolveName(ctx, "spec.router.existing", kindRouter, *identity.Existing)
+		identity.Declared, _ = c.resolveName(ctx, identity, "spec.router.existing", kindRouter, *identity.Existing)
 	}
 	return identity
 }

@@ -280,7 +280,7 @@ func (l *lookahead) checkPool(ctx context.Context, s CreateSubnet, _ *Observed) 
 	if err != nil {
 		return err
 	}
-	now, err := l.resolvePool(ctx, field, pool.Spec)
+	now, err := l.resolvePool(ctx, l.identity, field, pool.Spec)
 	if err == nil && now.ID != pool.ID {
 		return &Error{Op: "create subnet", Reason: Stale, Message: fmt.Sprintf("the name %s is that of another subnet pool now", pool)}
 	}

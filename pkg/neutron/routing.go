@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -35,6 +36,8 @@ type routing struct {
 	// routersListed, externalsListed and poolsListed are when they were listed. poolsDue is when the pools are listed again, even if
 	// all names are found.
 	routersListed, externalsListed, poolsListed, poolsDue time.Time
+	// lists are those of joinList that run now.
+	lists singleflight.Group
 }
 
 // kind is the kind of an object that a spec can name, in the words of messages.
@@ -47,7 +50,8 @@ const (
 )
 
 // maxNamesAge is the age from which on a list of names is read again if a name is not in it. A
-// younger list is not, so that a name that does not exist costs few requests.
+// younger list is not, so that a name that does not exist costs few requests: the Network asks once more when the list is that old,
+// and then takes a younger one of another Network for an answer.
 const maxNamesAge = 2 * time.Second
 
 // need remembers and reports whether the owner needs routers. observed is what is known of it.
@@ -168,9 +172,9 @@ func (c *Cloud) resolveRouter(ctx context.Context, v View) (_ View, err error) {
 	router := *v.Router
 	switch ref := router.Spec; {
 	case ref.Existing != nil:
-		router.Existing, err = c.resolveName(ctx, "spec.router.existing", kindRouter, *ref.Existing)
+		router.Existing, err = c.resolveName(ctx, v.Identity, "spec.router.existing", kindRouter, *ref.Existing)
 	case ref.ExternalNetwork != nil:
-		router.ExternalNetwork, err = c.resolveName(ctx, "spec.router.externalNetwork", kindExternal, *ref.ExternalNetwork)
+		router.ExternalNetwork, err = c.resolveName(ctx, v.Identity, "spec.router.externalNetwork", kindExternal, *ref.ExternalNetwork)
 	default:
 		err = &Error{Op: "spec.router", Reason: Invalid, Message: "either externalNetwork or existing must be set"}
 	}
@@ -191,7 +195,7 @@ func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 			continue
 		}
 		spec := s.SubnetPool.Spec
-		pool, err := c.resolvePool(ctx, fieldOf(s.Label)+".subnetPool", spec)
+		pool, err := c.resolvePool(ctx, v.Identity, fieldOf(s.Label)+".subnetPool", spec)
 		s.SubnetPool, first = &pool, cmp.Or(first, err)
 	}
 	return v, first
@@ -199,9 +203,9 @@ func (c *Cloud) resolvePools(ctx context.Context, v View) (View, error) {
 
 // resolvePool returns the subnet pool that the spec names. It also looks for an ID in the list, which has the IP version of the
 // pool, and its limits: if these are in the way, they are read again, because an administrator can change them.
-func (c *Cloud) resolvePool(ctx context.Context, field string, spec samplecrdv1.SubnetPoolSpec) (pool DesiredSubnetPool, err error) {
+func (c *Cloud) resolvePool(ctx context.Context, identity Identity, field string, spec samplecrdv1.SubnetPoolSpec) (pool DesiredSubnetPool, err error) {
 	pool.Spec = spec
-	id, err := c.findNamed(ctx, field, kindSubnetPool, spec.NeutronReference)
+	id, err := c.findNamed(ctx, identity, field, kindSubnetPool, spec.NeutronReference)
 	if err != nil {
 		return pool, err
 	}
@@ -233,16 +237,16 @@ func (r *routing) subnetPool(field, id string) (_ SubnetPool, age time.Duration,
 
 // resolveName returns the ID of the object that the reference names. It lists the names again if the
 // last list does not have exactly one object of that name.
-func (c *Cloud) resolveName(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
+func (c *Cloud) resolveName(ctx context.Context, identity Identity, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	if ref.ID != "" {
 		return ref.ID, nil
 	}
-	return c.findNamed(ctx, field, k, ref)
+	return c.findNamed(ctx, identity, field, k, ref)
 }
 
 // findNamed is resolveName, but finds an ID only if the list has it. The Observer does not list subnet pools, so the first sync that
 // needs them lists them again when they are as old as its lists can be.
-func (c *Cloud) findNamed(ctx context.Context, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
+func (c *Cloud) findNamed(ctx context.Context, identity Identity, field string, k kind, ref samplecrdv1.NeutronReference) (id string, err error) {
 	failure := &Error{Op: field, Reason: Unresolved}
 	ids, listed := c.routing.find(k, ref)
 	isFound := len(ids) == 1
@@ -250,11 +254,15 @@ func (c *Cloud) findNamed(ctx context.Context, field string, k kind, ref samplec
 	case isFound && !(k == kindSubnetPool && c.routing.arePoolsDue(c.observer.period)):
 		return ids[0], nil
 	case age > maxNamesAge:
-		if err := c.listNames(ctx, k); err != nil && !(isFound && mayStay(ctx, err, "subnet pools")) {
+		list := c.listNames
+		if identity.HasAsked {
+			list = c.joinList
+		}
+		if err := list(ctx, k); err != nil && !(isFound && mayStay(ctx, err, "subnet pools")) {
 			return "", err
 		}
 		ids, _ = c.routing.find(k, ref)
-	default: // the list may be older than the object
+	case !identity.HasAsked: // the list may be older than the object
 		failure.RetryAfter = maxNamesAge - age
 	}
 	switch len(ids) {
@@ -355,6 +363,12 @@ func (c *Cloud) listNames(ctx context.Context, k kind) error {
 		allRouters := func(ctx context.Context) ([]Router, error) { return c.client.routers(ctx, nil) }
 		return listAndStore(ctx, allRouters, c.routing.storeRouters)
 	}
+}
+
+// joinList is listNames, or waits for the one that another sync has begun.
+func (c *Cloud) joinList(ctx context.Context, k kind) error {
+	_, err, _ := c.routing.lists.Do(string(k), func() (any, error) { return nil, c.listNames(ctx, k) })
+	return err
 }
 
 func listAndStore[T any](ctx context.Context, list func(context.Context) ([]T, error), store func([]T)) error {

@@ -87,7 +87,12 @@ func NewLimiter[K, G comparable](o Options, groupOf func(K) G) *Limiter[K, G] {
 
 // When returns how long the key waits before its next retry.
 func (l *Limiter[K, G]) When(key K) time.Duration {
-	delay := wait.Jitter(l.TypedRateLimiter.When(key), jitter)
+	return l.InTurn(key, l.TypedRateLimiter.When(key))
+}
+
+// InTurn returns how long the key waits if its back-off is that delay: with jitter, and until its turn.
+func (l *Limiter[K, G]) InTurn(key K, delay time.Duration) time.Duration {
+	delay = wait.Jitter(delay, jitter)
 	group, now := l.groupOf(key), time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,6 +19,8 @@ type Response struct {
 	Condition string
 	// RetryAfter is when the sync is tried again; 0 for exponential back-off.
 	RetryAfter time.Duration
+	// IsProgress means that the next sync continues, and is no retry.
+	IsProgress bool
 	// Final errors are tried again only when something changes: the Network, its Secret, or
 	// Neutron. In case the error was not final after all, they are also tried once per resync.
 	Final bool
@@ -50,7 +52,7 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.Unresolved:      {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.NoZone:          {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
 	neutron.AdminStateDown:  {Reason: samplecrdv1.ReasonAdminStateDown, Condition: samplecrdv1.ConditionStalled, Final: true},
-	neutron.Unrecorded:      {Reason: samplecrdv1.ReasonProgressing, Condition: samplecrdv1.ConditionReconciling, RetryAfter: time.Millisecond},
+	neutron.Unrecorded:      {Reason: samplecrdv1.ReasonProgressing, Condition: samplecrdv1.ConditionReconciling, RetryAfter: time.Millisecond, IsProgress: true},
 	neutron.Unavailable:     {Reason: samplecrdv1.ReasonNeutronUnavailable, Condition: samplecrdv1.ConditionReconciling},
 	// These mean that what was observed is out of date: the next sync observes again.
 	neutron.NotFound: {},
@@ -85,6 +87,13 @@ func RetryAfter(err error, resync time.Duration) (delay time.Duration, known boo
 		return resync, true
 	}
 	return response.RetryAfter, response.RetryAfter > 0
+}
+
+// IsPaced reports whether retries after the error take turns with the others of the same credentials, also if their delay is known:
+// those that ask Neutron again and again for what it refuses.
+func IsPaced(err error) bool {
+	response := responseTo(err)
+	return !response.Final && !response.IsProgress
 }
 
 // IsPremature reports whether an error must not yet replace a status that says Available: Neutron
