@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -280,7 +281,7 @@ func (c *Controller) requeue(ctx context.Context, key cache.ObjectName, err erro
 		logger.V(2).Info("Will try again", "after", delay, "err", err, "requestID", neutron.RequestIDOf(err))
 		c.queue.Forget(key)
 		if status.IsPaced(err) {
-			delay = c.limiter.InTurn(key, delay)
+			delay = c.limiter.After(key, delay)
 		}
 		c.queue.AddAfter(key, delay)
 	case neutron.ReasonOf(err) != "" || apierrors.IsConflict(err): // Neutron is away, or the cache was behind
@@ -416,9 +417,13 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 	}
 	outcome.Err = neutron.NameHolder(c.clouds.Explain(network, outcome.Err), c.namesIn(network.Namespace))
 	next := network.Status
+	var overtaken error
 	if outcome.Finalized == "" {
 		next = status.Compute(network, outcome.In(cloud))
-		if err := c.live.UpdateStatusIfNeeded(ctx, network, next); err != nil {
+		err := c.live.UpdateStatusIfNeeded(ctx, network, next)
+		if errors.As(err, new(*live.StaleCacheError)) { // it was written
+			overtaken = err
+		} else if err != nil {
 			return err // the next sync finds the outcome's error again
 		}
 	}
@@ -426,5 +431,5 @@ func (c *Controller) updateStatus(ctx context.Context, cloud *neutron.Cloud, net
 		klog.FromContext(ctx).Info("Event", "type", event.Type, "reason", event.Reason, "message", event.Message)
 		c.recorder.Event(network, event.Type, event.Reason, event.Message)
 	}
-	return outcome.Err
+	return cmp.Or(overtaken, outcome.Err)
 }

@@ -295,6 +295,39 @@ func TestManyThatNeutronAsksToWaitTakeTurns(t *testing.T) {
 	})
 }
 
+// TestManyThatAreOverQuotaDoNotDelayTheRetriesOfOthers has so many that their retries take turns for minutes.
+func TestManyThatAreOverQuotaDoNotDelayTheRetriesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		networks := members()
+		for i := range 9 * stormMembers {
+			n := member(fmt.Sprint("bad-", stormMembers+i), stormMembers+i)
+			n.Spec.CIDR = "10.250.0.0/24"
+			networks = append(networks, n)
+		}
+		s := startStorm(t, ofTheBad(embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['network']."}), networks...)
+		defer s.stop()
+		time.Sleep(5 * time.Minute)
+		changes := s.changes.Load()
+		time.Sleep(time.Minute)
+		s.atMost("changes in a minute", s.changes.Load()-changes, 60*10+30)
+		s.expectReason(bad(0), samplecrdv1.ReasonQuotaExceeded)
+
+		// One of another namespace fails once.
+		var failed atomic.Bool
+		s.neutron.SetFault(func(r *http.Request) *embedded.Fault {
+			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/subnets/") && failed.CompareAndSwap(false, true) {
+				return &internalError
+			}
+			return ofTheBad(embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['network']."})(r)
+		})
+		s.edit(good(100), func(n *samplecrdv1.Network) { n.Spec.Gateway = samplecrdv1.GatewayNone })
+		time.Sleep(3 * time.Second)
+		if n := s.get(good(100)); !failed.Load() || n.Status.Gateway != samplecrdv1.GatewayNone || !status.IsAvailable(n) {
+			t.Errorf("failed once: %t; gateway %s", failed.Load(), n.Status.Gateway)
+		}
+	})
+}
+
 // TestANameThatIsNotThereCostsManyNetworksFewLists counts for ten minutes.
 func TestANameThatIsNotThereCostsManyNetworksFewLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

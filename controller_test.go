@@ -1250,8 +1250,11 @@ func TestRequeue(t *testing.T) {
 		{"any other error", errors.New("unknown"), backOff, true},
 
 		{"Invalid", reason(neutron.Invalid), perResync, false},
-		{"Unauthenticated", reason(neutron.Unauthenticated), byHand, false},
-		{"InUse", reason(neutron.InUse), byHand, false},
+		{"OverQuota", reason(neutron.OverQuota), byHand, false},
+		// It makes a request only if the credentials were not refused just before, or cannot see the ports.
+		{"Unauthenticated", reason(neutron.Unauthenticated), []string{"Forget", "AddAfter 1m0s"}, false},
+		{"InUse", reason(neutron.InUse), []string{"Forget", "AddAfter 1m0s"}, false},
+		{"a name that Neutron is asked for once more", &neutron.Error{Reason: neutron.Unresolved, RetryAfter: 2 * time.Second}, []string{"Forget", "AddAfter 2s"}, false},
 		{"the first of two steps is done", reason(neutron.Unrecorded), []string{"Forget", "AddAfter 1ms"}, false},
 		{"Unavailable", reason(neutron.Unavailable), backOff, false},
 		{"NotFound", reason(neutron.NotFound), backOff, false},

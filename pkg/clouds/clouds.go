@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -237,7 +238,7 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 		return listed(c.own) // without the lock that those of Secrets take
 	}
 	cloud, last, err := c.acquire(key, ref, isClusterCloud(ref.Source) || hasSomething(network))
-	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !network.DeletionTimestamp.IsZero() && !isClusterCloud(ref.Source)
+	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !errors.As(err, new(noRoomError)) && !network.DeletionTimestamp.IsZero() && !isClusterCloud(ref.Source)
 	if isLost {
 		var readErr error
 		if isLost, readErr = c.isBeingDeleted(ctx, network.Namespace); readErr != nil {
@@ -457,7 +458,7 @@ func (c *Clouds) isBeingDeleted(ctx context.Context, name string) (bool, error) 
 func askingAgain(err error) error {
 	if e := (*neutron.Error)(nil); errors.As(err, &e) {
 		again := *e
-		again.RetryAfter = time.Minute
+		again.RetryAfter = wait.Jitter(time.Minute, 0.2)
 		return &again
 	}
 	return err

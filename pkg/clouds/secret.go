@@ -248,7 +248,7 @@ func (f *file) config(cloudName string, servers *Servers) (neutron.Config, error
 		return neutron.Config{}, err
 	}
 	config, err := f.read(cloudName, servers)
-	if err != nil && f.clouds.Has(cloudName) { // there are any number of other names, and their answers cost nothing
+	if err != nil && f.clouds.Has(cloudName) { // there are any number of other names
 		f.refusals[cloudName] = err
 	}
 	return config, err

@@ -187,11 +187,14 @@ func (l *Networks) wroteAt(network *samplecrdv1.Network) {
 	l.written[network.UID] = &write{resourceVersion: network.ResourceVersion}
 }
 
-// checkNewest returns a StaleCacheError if a later version than the written one was taken for our own while the write was under way.
+// checkNewest returns a StaleCacheError if a later version than the written one was taken for our own while the write was under way,
+// which it is not any more.
 func (l *Networks) checkNewest(written *samplecrdv1.Network) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last := l.writing[written.UID]; last != nil && isOlder(written, last.ResourceVersion) {
+	last := l.writing[written.UID]
+	delete(l.writing, written.UID)
+	if last != nil && isOlder(written, last.ResourceVersion) {
 		return &StaleCacheError{RetryAfter: UnknownWriteDelay}
 	}
 	return nil
@@ -359,7 +362,7 @@ func (l *Networks) patchMetadata(ctx context.Context, network *samplecrdv1.Netwo
 }
 
 // UpdateStatusIfNeeded writes the next status if it differs. It returns ErrGone if the API
-// server no longer has the Network.
+// server no longer has the Network, and a StaleCacheError if it has written the status, and another client may have done so since.
 func (l *Networks) UpdateStatusIfNeeded(ctx context.Context, network *samplecrdv1.Network, next samplecrdv1.NetworkStatus) error {
 	if status.Equal(&network.Status, &next) {
 		return nil

@@ -332,7 +332,7 @@ type Identity struct {
 	Place     Place
 	// Abandoned means that a user has cleared the cloud in the status: what was created elsewhere, or may have been, is given up.
 	Abandoned bool
-	// HasAsked means that the status has ReferenceNotFound for this spec: Neutron was asked for a name after the spec was written.
+	// HasAsked means that the status has ReferenceNotFound for this spec, and no reconcile was requested since.
 	HasAsked bool
 	// SubnetIDs are those of the subnets in the status. A subnet that has lost its mark still belongs to the owner if its
 	// ID is one of them.
@@ -386,7 +386,8 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	// The API server itself gives a new Network the condition, with Unknown.
 	ready := meta.FindStatusCondition(network.Status.Conditions, samplecrdv1.ConditionReady)
 	identity.Abandoned = network.Status.Cloud == "" && ready != nil && ready.Status != metav1.ConditionUnknown
-	identity.HasAsked = ready != nil && ready.Reason == samplecrdv1.ReasonReferenceNotFound && ready.ObservedGeneration == network.Generation
+	identity.HasAsked = ready != nil && ready.Reason == samplecrdv1.ReasonReferenceNotFound && ready.ObservedGeneration == network.Generation &&
+		network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt] == network.Status.LastHandledReconcileAt
 	if network.Spec.Import != nil {
 		identity.Import = network.Spec.Import.NetworkID
 	}

@@ -6,6 +6,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -50,8 +51,8 @@ const (
 )
 
 // maxNamesAge is the age from which on a list of names is read again if a name is not in it. A
-// younger list is not, so that a name that does not exist costs few requests: the Network asks once more when the list is that old,
-// and then takes a younger one of another Network for an answer.
+// younger list is not, so that a name that does not exist costs few requests. The Network asks once more when the list is that old.
+// After that, it also accepts a younger list that another Network has asked for.
 const maxNamesAge = 2 * time.Second
 
 // need remembers and reports whether the owner needs routers. observed is what is known of it.
@@ -368,6 +369,9 @@ func (c *Cloud) listNames(ctx context.Context, k kind) error {
 // joinList is listNames, or waits for the one that another sync has begun.
 func (c *Cloud) joinList(ctx context.Context, k kind) error {
 	_, err, _ := c.routing.lists.Do(string(k), func() (any, error) { return nil, c.listNames(ctx, k) })
+	if errors.Is(err, errSlow) { // the other sync was
+		return c.listNames(ctx, k)
+	}
 	return err
 }
 

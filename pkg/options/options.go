@@ -283,7 +283,7 @@ func (o *Options) addWork(fs *flag.FlagSet) {
 	fs.IntVar(&o.Workers, "workers", 32, "The `number` of Networks that are synced at the same time: 1 to 1000. Four times -neutron-connections is enough: a worker also writes to Kubernetes, and no cloud gets all workers, because it can be slow.")
 	fs.DurationVar(&o.Retry.BaseDelay, "retry-base-delay", time.Second, "The delay before the first retry of a Network. It doubles with each further failure.")
 	fs.DurationVar(&o.Retry.MaxDelay, "retry-max-delay", time.Minute, "The longest delay before a retry. A jitter adds up to a fifth. Terminal errors are retried after -resync.")
-	fs.Float64Var(&o.Retry.QPS, "retry-qps", 10, "The average `number` of retries per second of all Networks with the same credentials.")
+	fs.Float64Var(&o.Retry.QPS, "retry-qps", 10, "The average `number` of retries per second of all Networks with the same credentials: of those with a back-off, and as many of those that wait a minute, or as long as Neutron asks.")
 	fs.IntVar(&o.Retry.Burst, "retry-burst", 100, "The `number` of retries that may start at once, above the average of -retry-qps.")
 	fs.BoolVar(&o.Version, "version", false, "Print the version and the commit, and exit.")
 }

@@ -33,7 +33,8 @@ type Options struct {
 	// other with each failure in a row.
 	BaseDelay time.Duration
 	MaxDelay  time.Duration
-	// QPS and Burst bound the retries of all keys of a group together, per second.
+	// QPS and Burst bound the retries of all keys of a group together, per second: those with a back-off, and, apart from them, those
+	// whose delay is known.
 	QPS   float64
 	Burst int
 }
@@ -56,7 +57,7 @@ type Limiter[K, G comparable] struct {
 	groupOf func(K) G
 
 	mu      sync.Mutex
-	buckets map[G]*bucket
+	buckets map[G]*buckets
 	turns   map[K]turn
 }
 
@@ -66,7 +67,10 @@ type turn struct {
 	bucket *bucket
 }
 
-// bucket is the token bucket of a group.
+// buckets are those of a group.
+type buckets struct{ backOff, known bucket }
+
+// bucket is a token bucket of a group.
 type bucket struct {
 	tokens *rate.Limiter
 	// unused are turns that were given back, in order. Cancelling the reservation of a token
@@ -80,24 +84,29 @@ func NewLimiter[K, G comparable](o Options, groupOf func(K) G) *Limiter[K, G] {
 		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[K](o.BaseDelay, o.MaxDelay),
 		options:          o,
 		groupOf:          groupOf,
-		buckets:          map[G]*bucket{},
+		buckets:          map[G]*buckets{},
 		turns:            map[K]turn{},
 	}
 }
 
 // When returns how long the key waits before its next retry.
 func (l *Limiter[K, G]) When(key K) time.Duration {
-	return l.InTurn(key, l.TypedRateLimiter.When(key))
+	return l.inTurn(key, l.TypedRateLimiter.When(key), func(b *buckets) *bucket { return &b.backOff })
 }
 
-// InTurn returns how long the key waits if its back-off is that delay: with jitter, and until its turn.
-func (l *Limiter[K, G]) InTurn(key K, delay time.Duration) time.Duration {
+// After returns how long the key waits if its next retry is to be that much later: with jitter, and until its turn. These retries take
+// turns in a token bucket of their own: however many there are, they do not delay those of keys that have just failed.
+func (l *Limiter[K, G]) After(key K, delay time.Duration) time.Duration {
+	return l.inTurn(key, delay, func(b *buckets) *bucket { return &b.known })
+}
+
+func (l *Limiter[K, G]) inTurn(key K, delay time.Duration, of func(*buckets) *bucket) time.Duration {
 	delay = wait.Jitter(delay, jitter)
 	group, now := l.groupOf(key), time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.giveBack(key, now)
-	next := l.bucket(group).next(now)
+	next := of(l.bucketsOf(group)).next(now)
 	l.turns[key] = next
 	return max(delay, next.at.Sub(now))
 }
@@ -119,11 +128,12 @@ func (l *Limiter[K, G]) giveBack(key K, now time.Time) {
 	delete(l.turns, key)
 }
 
-// bucket is called with the lock held.
-func (l *Limiter[K, G]) bucket(group G) *bucket {
+// bucketsOf is called with the lock held.
+func (l *Limiter[K, G]) bucketsOf(group G) *buckets {
 	b := l.buckets[group]
 	if b == nil {
-		b = &bucket{tokens: rate.NewLimiter(rate.Limit(l.options.QPS), l.options.Burst)}
+		full := func() bucket { return bucket{tokens: rate.NewLimiter(rate.Limit(l.options.QPS), l.options.Burst)} }
+		b = &buckets{full(), full()}
 		l.buckets[group] = b
 	}
 	return b
@@ -141,7 +151,7 @@ func (b *bucket) next(now time.Time) turn {
 	return turn{at, b}
 }
 
-// Drop forgets the token bucket of a group that has no keys any more.
+// Drop forgets the token buckets of a group that has no keys any more.
 func (l *Limiter[K, G]) Drop(group G) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -91,6 +91,23 @@ func TestEachGroupHasItsOwnTokenBucket(t *testing.T) {
 	between(t, time.Second, 1200*time.Millisecond, limiter.When("good"))
 }
 
+// Each of the two kinds has the whole rate, and a key that has waited for one does not hold a turn of the other.
+func TestRetriesWithAKnownDelayDoNotDelayThoseWithABackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewLimiter(Options{BaseDelay: time.Millisecond, MaxDelay: time.Minute, QPS: 1, Burst: 1}, oneGroup[int])
+		between(t, time.Minute, 72*time.Second, limiter.After(0, time.Minute))
+		for key := range 100 {
+			between(t, time.Duration(key+1)*time.Second, max(72*time.Second, time.Duration(key+1)*time.Second), limiter.After(1+key, time.Minute))
+		}
+		between(t, time.Millisecond, 2*time.Millisecond, limiter.When(1000))
+		between(t, time.Second, time.Second, limiter.When(1)) // gives back the turn in a second, and has the next one here
+		between(t, time.Minute, 72*time.Second, limiter.After(1001, time.Minute))
+		if turn := limiter.turns[1001].at; time.Until(turn) != time.Second {
+			t.Errorf("the turn is in %s, want the one that was given back", time.Until(turn))
+		}
+	})
+}
+
 func TestADroppedGroupStartsWithAFullTokenBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := Options{BaseDelay: time.Millisecond, MaxDelay: time.Minute, QPS: 0.001, Burst: 1}
@@ -205,8 +222,8 @@ func TestTheLimiterKeepsNothingOfForgottenKeys(t *testing.T) {
 		time.Sleep(time.Hour)
 		limiter.When(-1)
 		limiter.Forget(-1)
-		if len(limiter.turns)+len(limiter.buckets[""].unused) > 0 {
-			t.Errorf("it holds %d turns, and %d that were given back", len(limiter.turns), len(limiter.buckets[""].unused))
+		if len(limiter.turns)+len(limiter.buckets[""].backOff.unused) > 0 {
+			t.Errorf("it holds %d turns, and %d that were given back", len(limiter.turns), len(limiter.buckets[""].backOff.unused))
 		}
 	})
 }

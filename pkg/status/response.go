@@ -19,8 +19,8 @@ type Response struct {
 	Condition string
 	// RetryAfter is when the sync is tried again; 0 for exponential back-off.
 	RetryAfter time.Duration
-	// IsProgress means that the next sync continues, and is no retry.
-	IsProgress bool
+	// IsPaced means that such Networks take turns: each asks Neutron again for what it has refused.
+	IsPaced bool
 	// Final errors are tried again only when something changes: the Network, its Secret, or
 	// Neutron. In case the error was not final after all, they are also tried once per resync.
 	Final bool
@@ -45,15 +45,15 @@ var responses = map[neutron.ErrorReason]Response{
 	neutron.NoCredentials:   {Reason: samplecrdv1.ReasonNoCredentials, Condition: samplecrdv1.ConditionReconciling, Final: true},
 	neutron.NotPermitted:    {Reason: samplecrdv1.ReasonCloudNotPermitted, Condition: samplecrdv1.ConditionStalled, Final: true},
 	neutron.Unauthenticated: {Reason: samplecrdv1.ReasonAuthenticationFailed, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
-	neutron.OverQuota:       {Reason: samplecrdv1.ReasonQuotaExceeded, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
-	neutron.NoSegment:       {Reason: samplecrdv1.ReasonNoSegmentAvailable, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
-	neutron.PoolEmpty:       {Reason: samplecrdv1.ReasonSubnetPoolExhausted, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.OverQuota:       {Reason: samplecrdv1.ReasonQuotaExceeded, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay, IsPaced: true},
+	neutron.NoSegment:       {Reason: samplecrdv1.ReasonNoSegmentAvailable, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay, IsPaced: true},
+	neutron.PoolEmpty:       {Reason: samplecrdv1.ReasonSubnetPoolExhausted, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay, IsPaced: true},
 	neutron.InUse:           {Reason: samplecrdv1.ReasonInUse, Condition: samplecrdv1.ConditionReconciling, RetryAfter: inUseDelay},
-	neutron.Unresolved:      {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
-	neutron.NoZone:          {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay},
+	neutron.Unresolved:      {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay, IsPaced: true},
+	neutron.NoZone:          {Reason: samplecrdv1.ReasonReferenceNotFound, Condition: samplecrdv1.ConditionReconciling, RetryAfter: byHandDelay, IsPaced: true},
 	neutron.AdminStateDown:  {Reason: samplecrdv1.ReasonAdminStateDown, Condition: samplecrdv1.ConditionStalled, Final: true},
-	neutron.Unrecorded:      {Reason: samplecrdv1.ReasonProgressing, Condition: samplecrdv1.ConditionReconciling, RetryAfter: time.Millisecond, IsProgress: true},
-	neutron.Unavailable:     {Reason: samplecrdv1.ReasonNeutronUnavailable, Condition: samplecrdv1.ConditionReconciling},
+	neutron.Unrecorded:      {Reason: samplecrdv1.ReasonProgressing, Condition: samplecrdv1.ConditionReconciling, RetryAfter: time.Millisecond},
+	neutron.Unavailable:     {Reason: samplecrdv1.ReasonNeutronUnavailable, Condition: samplecrdv1.ConditionReconciling, IsPaced: true},
 	// These mean that what was observed is out of date: the next sync observes again.
 	neutron.NotFound: {},
 	neutron.Stale:    {},
@@ -89,11 +89,11 @@ func RetryAfter(err error, resync time.Duration) (delay time.Duration, known boo
 	return response.RetryAfter, response.RetryAfter > 0
 }
 
-// IsPaced reports whether retries after the error take turns with the others of the same credentials, also if their delay is known:
-// those that ask Neutron again and again for what it refuses.
+// IsPaced reports whether the retries after the error take turns with others of the same credentials, if their delay is known. Not those
+// of a name that Neutron is asked for once more, which takes seconds.
 func IsPaced(err error) bool {
-	response := responseTo(err)
-	return !response.Final && !response.IsProgress
+	isSecondLook := neutron.ReasonOf(err) == neutron.Unresolved && neutron.RetryAfterOf(err) > 0
+	return responseTo(err).IsPaced && !isSecondLook
 }
 
 // IsPremature reports whether an error must not yet replace a status that says Available: Neutron
