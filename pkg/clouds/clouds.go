@@ -130,8 +130,8 @@ type Clouds struct {
 	namespaces *namespaces
 	// lost has the Secrets of the Networks that need the credentials of a ClusterCloud in place of their own.
 	lost map[cache.ObjectName]bool
-	// crowded are the Networks for whose credentials there was no room, with their Secrets.
-	crowded map[cache.ObjectName]cache.ObjectName
+	// crowded are the Networks for whose credentials there was no room.
+	crowded map[cache.ObjectName]crowded
 }
 
 // credentials are in use by at least one Network, or by a ClusterCloud.
@@ -163,7 +163,7 @@ func New(ctx context.Context, own *neutron.Cloud, options Options) *Clouds {
 		clouds:  map[Group]*cloud{},
 		offers:  offers{all: map[string]*offer{}, asked: map[cache.ObjectName]bool{}},
 		lost:    map[cache.ObjectName]bool{},
-		crowded: map[cache.ObjectName]cache.ObjectName{},
+		crowded: map[cache.ObjectName]crowded{},
 	}
 }
 
@@ -237,7 +237,7 @@ func (c *Clouds) For(ctx context.Context, key cache.ObjectName, network *samplec
 	if ref == (Ref{}) && c.groups.ref(key) == ref {
 		return listed(c.own) // without the lock that those of Secrets take
 	}
-	cloud, last, err := c.acquire(key, ref, isClusterCloud(ref.Source) || hasSomething(network))
+	cloud, last, err := c.acquire(key, ref, c.limitsFor(ref, network))
 	isLost := neutron.ReasonOf(err) == neutron.NoCredentials && !errors.As(err, new(noRoomError)) && !network.DeletionTimestamp.IsZero() && !isClusterCloud(ref.Source)
 	if isLost {
 		var readErr error
@@ -276,7 +276,7 @@ func listed(cloud *neutron.Cloud) (*neutron.Cloud, error) {
 }
 
 // Forget releases the credentials that the key uses.
-func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}, true) }
+func (c *Clouds) Forget(key cache.ObjectName) { _, _, _ = c.acquire(key, Ref{}, Limits{}) }
 
 // ForgetOwner forgets the Network with that UID, which no longer exists, in all clouds.
 func (c *Clouds) ForgetOwner(uid types.UID) {
@@ -287,15 +287,15 @@ func (c *Clouds) ForgetOwner(uid types.UID) {
 
 // acquire counts that the key uses the credentials from now on, and no others, and returns their
 // cloud. The zero Ref is not counted. last is the cloud that the credentials led to before, if
-// this process has seen their Secret. The limits do not hold up credentials that must be used.
-func (c *Clouds) acquire(key cache.ObjectName, ref Ref, must bool) (_ *neutron.Cloud, last *cloud, err error) {
+// this process has seen their Secret. It fails if there is no room for them.
+func (c *Clouds) acquire(key cache.ObjectName, ref Ref, limits Limits) (_ *neutron.Cloud, last *cloud, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.crowded, key)
-	if c.inUse[ref] == nil && ref != (Ref{}) && !must {
-		if err := c.checkRoom(ref); err != nil {
+	if c.inUse[ref] == nil && ref != (Ref{}) {
+		if err := c.checkRoom(ref.Source, limits); err != nil {
 			_, _, _ = c.acquireLocked(key, Ref{})
-			c.crowded[key] = ref.Source
+			c.crowded[key] = crowded{ref.Source, limits}
 			return nil, nil, err
 		}
 	}

@@ -12,11 +12,25 @@ import (
 )
 
 // Limits bound the credentials that are in use: each has a watch of its Secret, and a cloud with its cache. Those of
-// ClusterClouds do not count, and neither limit holds up a Network that is in Neutron already, unless its status was never written. 0
-// means no limit.
+// ClusterClouds do not count. 0 means no limit.
+//
+// Networks that may have something in Neutron have twice the limits, so that new Networks cannot hold them up. Without any limit, users
+// could make such Networks with a Neutron of their own, or write the finalizer into new Networks and delete them.
 type Limits struct {
 	// PerNamespace is for those of the Networks in one namespace, Total for those of all together.
 	PerNamespace, Total int
+}
+
+// limitsFor returns the limits that the Network has for these credentials.
+func (c *Clouds) limitsFor(ref Ref, network *samplecrdv1.Network) Limits {
+	limits := c.options.Limits
+	switch {
+	case isClusterCloud(ref.Source):
+		return Limits{}
+	case network.Status.NetworkID != "", network.Status.Router != nil, !network.DeletionTimestamp.IsZero():
+		return Limits{PerNamespace: 2 * limits.PerNamespace, Total: 2 * limits.Total}
+	}
+	return limits
 }
 
 // noRoomError is the error of checkRoom.
@@ -24,46 +38,47 @@ type noRoomError struct{ error }
 
 func (e noRoomError) Unwrap() error { return e.error }
 
-// checkRoom fails if there is no room for these credentials.
-func (c *Clouds) checkRoom(ref Ref) error {
+// checkRoom fails if there is no room for further credentials of the Secret.
+func (c *Clouds) checkRoom(secret cache.ObjectName, limits Limits) error {
 	all, here := 0, 0
 	for used := range c.inUse {
 		switch used.Source.Namespace {
 		case "": // a ClusterCloud
 			continue
-		case ref.Source.Namespace:
+		case secret.Namespace:
 			here++
 		}
 		all++
 	}
-	limits := c.options.Limits
+	var full string
 	switch {
 	case limits.PerNamespace > 0 && here >= limits.PerNamespace:
-		return noRoomError{unusable(titleOf(ref.Source), fmt.Sprintf("the Networks of a namespace may use %d clouds of Secrets, and those of this one do; the administrator of the controller can allow more with -clouds-per-namespace", limits.PerNamespace))}
+		full = fmt.Sprintf("the Networks of a namespace may use %d clouds of Secrets, and those of this one do; the administrator of the controller can allow more with -clouds-per-namespace", limits.PerNamespace)
 	case limits.Total > 0 && all >= limits.Total:
-		return noRoomError{unusable(titleOf(ref.Source), fmt.Sprintf("all Networks together may use %d clouds of Secrets, and they do; the administrator of the controller can allow more with -clouds-total", limits.Total))}
+		full = fmt.Sprintf("all Networks together may use %d clouds of Secrets, and they do; the administrator of the controller can allow more with -clouds-total", limits.Total)
+	default:
+		return nil
 	}
-	return nil
+	return noRoomError{unusable(titleOf(secret), full)}
+}
+
+// crowded is a Network for whose credentials there was no room.
+type crowded struct {
+	secret cache.ObjectName
+	limits Limits
 }
 
 // wakeCrowded calls the handler for each Secret for which there may be room now.
 func (c *Clouds) wakeCrowded() {
-	secrets := map[cache.ObjectName]bool{}
-	for _, secret := range c.crowded {
-		if _, known := secrets[secret]; !known {
-			secrets[secret] = c.checkRoom(Ref{Source: secret}) == nil
+	isWoken := map[crowded]bool{}
+	for _, waiting := range c.crowded {
+		if _, known := isWoken[waiting]; !known {
+			isWoken[waiting] = c.checkRoom(waiting.secret, waiting.limits) == nil
 		}
 	}
-	for secret, hasRoom := range secrets {
+	for waiting, hasRoom := range isWoken {
 		if hasRoom {
-			c.handlers.CredentialsChanged(secret)
+			c.handlers.CredentialsChanged(waiting.secret)
 		}
 	}
-}
-
-// hasSomething reports whether the limits must not hold up the Network: it may have something in Neutron. Users may not
-// write the status. They can write the finalizer into a new Network, and then delete it.
-func hasSomething(network *samplecrdv1.Network) bool {
-	return network.Status.NetworkID != "" || network.Status.Router != nil ||
-		!network.DeletionTimestamp.IsZero() && network.Status.Cloud != ""
 }

@@ -462,7 +462,7 @@ func TestAClusterCloudGoesBeforeTheCredentialsThatWereSeenLast(t *testing.T) {
 	}
 	l.remove(l.secret("creds", "one"))
 	l.await("the Secret is gone", func() bool {
-		_, last, err := l.acquire(key("web"), ref, true)
+		_, last, err := l.acquire(key("web"), ref, Limits{})
 		return last != nil && neutron.ReasonOf(err) == neutron.NoCredentials
 	})
 	if name, err := l.settled(gone); name != "mycloud" || err != nil {
