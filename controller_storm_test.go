@@ -312,7 +312,7 @@ func TestManyThatAreOverQuotaDoNotDelayTheRetriesOfOthers(t *testing.T) {
 		s.atMost("changes in a minute", s.changes.Load()-changes, 60*10+30)
 		s.expectReason(bad(0), samplecrdv1.ReasonQuotaExceeded)
 
-		// One of another namespace fails once.
+		// Another one fails once.
 		var failed atomic.Bool
 		s.neutron.SetFault(func(r *http.Request) *embedded.Fault {
 			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/subnets/") && failed.CompareAndSwap(false, true) {

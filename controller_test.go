@@ -25,6 +25,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -928,6 +929,34 @@ func TestAStatusThatIsNotOurOwnWriteIsSynced(t *testing.T) {
 	if diff := gocmp.Diff([]string{"AddAfter 1s"}, queue.calls); diff != "" {
 		t.Errorf("another client's write (-want +got):\n%s", diff)
 	}
+}
+
+// The watch shows another client's status before the answer to the controller's own write.
+func TestAStatusThatOvertakesTheAnswerOfOurOwnWriteIsSynced(t *testing.T) {
+	f := ready(t, "10.0.0.0/24", "")
+	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
+	f.controller.queue = queue
+	handlers := f.controller.handlers(klog.Logger{})
+	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
+	edited := f.Get()
+	f.failOnce(writesStatus, func(do func() (runtime.Object, error)) (runtime.Object, error) {
+		object, err := do()
+		written := f.Get()
+		handlers.OnUpdate(edited, written)
+		f.Edit(func(n *samplecrdv1.Network) { n.Status.Gateway = "10.0.0.8" })
+		handlers.OnUpdate(written, f.Get())
+		return object, err
+	})
+	err := f.sync()
+	if stale := (*live.StaleCacheError)(nil); !errors.As(err, &stale) || stale.RetryAfter != live.UnknownWriteDelay || len(queue.calls) > 0 {
+		t.Errorf("got %v, and %q; want a sync in a second", err, queue.calls)
+	}
+	f.ExpectEvents(samplecrdv1.EventUpdated)
+	f.mustSync()
+	if gateway := f.Get().Status.Gateway; gateway != "10.0.0.9" {
+		t.Errorf("the status has the gateway %s", gateway)
+	}
+	f.ExpectEvents()
 }
 
 func TestDeleteEventOfANetworkWithItsFinalizerLeavesNoOrphan(t *testing.T) {

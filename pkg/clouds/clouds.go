@@ -294,8 +294,8 @@ func (c *Clouds) acquire(key cache.ObjectName, ref Ref, limits Limits) (_ *neutr
 	delete(c.crowded, key)
 	if c.inUse[ref] == nil && ref != (Ref{}) {
 		if err := c.checkRoom(ref.Source, limits); err != nil {
-			_, _, _ = c.acquireLocked(key, Ref{})
 			c.crowded[key] = crowded{ref.Source, limits}
+			_, _, _ = c.acquireLocked(key, Ref{}) // what it has used may make room for itself
 			return nil, nil, err
 		}
 	}

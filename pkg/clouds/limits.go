@@ -12,22 +12,21 @@ import (
 )
 
 // Limits bound the credentials that are in use: each has a watch of its Secret, and a cloud with its cache. Those of
-// ClusterClouds do not count. 0 means no limit.
-//
-// Networks that may have something in Neutron have twice the limits, so that new Networks cannot hold them up. Without any limit, users
-// could make such Networks with a Neutron of their own, or write the finalizer into new Networks and delete them.
+// ClusterClouds do not count, and neither limit holds up a Network that is in Neutron already. 0 means no limit.
 type Limits struct {
 	// PerNamespace is for those of the Networks in one namespace, Total for those of all together.
 	PerNamespace, Total int
 }
 
-// limitsFor returns the limits that the Network has for these credentials.
+// limitsFor returns the limits that the Network has for these credentials: none if the status, which users may not write, says that it
+// had a cloud before. A deletion without that has twice the limits. The controller may have ended before it wrote the status. Or a user
+// has written the finalizer.
 func (c *Clouds) limitsFor(ref Ref, network *samplecrdv1.Network) Limits {
-	limits := c.options.Limits
+	limits, isDeleted := c.options.Limits, !network.DeletionTimestamp.IsZero()
 	switch {
-	case isClusterCloud(ref.Source):
+	case isClusterCloud(ref.Source), network.Status.NetworkID != "", network.Status.Router != nil, isDeleted && network.Status.Cloud != "":
 		return Limits{}
-	case network.Status.NetworkID != "", network.Status.Router != nil, !network.DeletionTimestamp.IsZero():
+	case isDeleted:
 		return Limits{PerNamespace: 2 * limits.PerNamespace, Total: 2 * limits.Total}
 	}
 	return limits

@@ -344,15 +344,20 @@ func TestHowManyCloudsMayBeUsed(t *testing.T) {
 	equal(t, 3, len(l.inUse))
 	equal(t, Ref{}, l.RefOfKey(c))
 
-	// Those that may be in Neutron already have twice the limits. A finalizer that its user has written is no proof of it.
-	const twice = "may use 4 clouds of Secrets"
+	// A Network that is in Neutron already must be kept, and be deleted.
+	hadACloud := func(n *samplecrdv1.Network) { n.Status.Cloud = "cloud" }
 	f, known := in("team", "f", func(n *samplecrdv1.Network) { n.Status.NetworkID = "id" })
 	expect(f, known, "")
-	g, deleted := in("team", "g", beingDeleted)
-	_, err := l.For(t.Context(), g, deleted)
-	if err != nil && strings.Contains(err.Error(), "may use") {
-		t.Errorf("a deletion is held up: %v", err)
+	mayBeDeleted := func(key cache.ObjectName, network *samplecrdv1.Network) {
+		t.Helper()
+		if _, err := l.For(t.Context(), key, network); err != nil && strings.Contains(err.Error(), "may use") {
+			t.Errorf("the deletion of %s is held up: %v", key, err)
+		}
 	}
+	g, deleted := in("team", "g", beingDeleted)
+	mayBeDeleted(g, deleted)
+	// These have no status: its user may have written the finalizer of each.
+	const twice = "may use 4 clouds of Secrets"
 	h, another := in("team", "h", beingDeleted)
 	expect(h, another, twice)
 	if _, err := l.For(t.Context(), h, another); strings.Contains(err.Error(), "nothing can be created") {
@@ -361,8 +366,12 @@ func TestHowManyCloudsMayBeUsed(t *testing.T) {
 	l.Forget(g)
 	for <-l.told != RefOf(another).Source { // there is room for it
 	}
-	l.Forget(h)
-	l.Forget(f)
+	mayBeDeleted(h, another)
+	i, last := in("team", "i", beingDeleted, hadACloud)
+	mayBeDeleted(i, last)
+	for _, key := range []cache.ObjectName{f, h, i} {
+		l.Forget(key)
+	}
 
 	// Those for which there was no room are told when there is.
 	l.Forget(a)

@@ -386,8 +386,9 @@ func NewIdentity(network *samplecrdv1.Network, cluster string) Identity {
 	// The API server itself gives a new Network the condition, with Unknown.
 	ready := meta.FindStatusCondition(network.Status.Conditions, samplecrdv1.ConditionReady)
 	identity.Abandoned = network.Status.Cloud == "" && ready != nil && ready.Status != metav1.ConditionUnknown
+	requested := network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt]
 	identity.HasAsked = ready != nil && ready.Reason == samplecrdv1.ReasonReferenceNotFound && ready.ObservedGeneration == network.Generation &&
-		network.Annotations[samplecrdv1.AnnotationReconcileRequestedAt] == network.Status.LastHandledReconcileAt
+		(requested == "" || requested == network.Status.LastHandledReconcileAt)
 	if network.Spec.Import != nil {
 		identity.Import = network.Spec.Import.NetworkID
 	}

@@ -88,6 +88,35 @@ func TestNewIdentity(t *testing.T) {
 	equal(t, true, want.isRouted(connected(has(), router("r", ""))))
 }
 
+func TestWhetherNeutronWasAskedForTheNames(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*samplecrdv1.Network)
+		want   bool
+	}{
+		{"the status says that a name is missing", func(*samplecrdv1.Network) {}, true},
+		{"it says something else", func(n *samplecrdv1.Network) { n.Status.Conditions[0].Reason = samplecrdv1.ReasonInUse }, false},
+		{"it is about another spec", func(n *samplecrdv1.Network) { n.Generation++ }, false},
+		{"a reconcile was requested", func(n *samplecrdv1.Network) {
+			n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+		}, false},
+		{"a requested reconcile was made", func(n *samplecrdv1.Network) {
+			n.Annotations = map[string]string{samplecrdv1.AnnotationReconcileRequestedAt: "now"}
+			n.Status.LastHandledReconcileAt = "now"
+		}, true},
+		{"the request was removed", func(n *samplecrdv1.Network) { n.Status.LastHandledReconcileAt = "now" }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			network := declares("10.0.0.0/24", "")
+			network.Status.Conditions = []metav1.Condition{{
+				Type: samplecrdv1.ConditionReady, Status: metav1.ConditionFalse, Reason: samplecrdv1.ReasonReferenceNotFound, ObservedGeneration: network.Generation,
+			}}
+			test.change(network)
+			equal(t, test.want, NewIdentity(network, owner.Cluster).HasAsked)
+		})
+	}
+}
+
 func TestWhichNetworksBelongToAnIdentity(t *testing.T) {
 	mark := owner.Mark()
 	otherUID := Owner{owner.Cluster, "33333333-0000-0000-0000-000000000000"}.Mark()

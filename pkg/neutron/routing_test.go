@@ -4,12 +4,14 @@
 package neutron
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -1460,4 +1462,21 @@ func TestABlockThatWasAllocatedTwiceGoesBack(t *testing.T) {
 		subnets := c.inNeutron(t, n.ID).Subnets
 		equal(t, "2 subnets, 2 interfaces", fmt.Sprintf("%d subnets, %d interfaces", len(subnets), len(c.Interfaces())))
 	}
+}
+
+// A sync that waits for the list of another does not fail because that other one is slow.
+func TestAListThatIsJoinedIsNotCutOffByAnotherSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCloud("none", NewClient(Config{}, ClientOptions{}), owner.Cluster, time.Hour)
+		go func() {
+			_, _, _ = c.routing.lists.Do(string(kindRouter), func() (any, error) {
+				time.Sleep(time.Second)
+				return nil, errSlow
+			})
+		}()
+		synctest.Wait()
+		if err := c.joinList(t.Context(), kindRouter); err == nil || errors.Is(err, errSlow) {
+			t.Errorf("got %v, want the answer of its own list, which this Neutron cannot make", err)
+		}
+	})
 }
