@@ -127,8 +127,8 @@ usually() {
     release) seconds=90 ;;
     monitoring) seconds=120 ;;
     node) seconds=210 ;;
-    traffic) seconds=130 ;;
-    changes) seconds=155 ;;
+    traffic) seconds=150 ;;
+    changes) seconds=165 ;;
     walkthrough) seconds=230 ;;
     *) seconds=14400 ;;
   esac
