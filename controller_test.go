@@ -910,14 +910,19 @@ func TestSyncWaitsUntilTheCacheHasOurLastWrite(t *testing.T) {
 	f.ExpectReady(samplecrdv1.ReasonAvailable)
 }
 
-// Another client, or a request of our own whose answer was lost, has written a status that the syncs since may not have seen.
-func TestAStatusThatIsNotOurOwnWriteIsSynced(t *testing.T) {
+// readyAndEdited returns a Network whose edit is not synced yet, and the queue, which records what is called from now on.
+func readyAndEdited(t *testing.T) (*fixture, *recordingQueue) {
 	f := ready(t, "10.0.0.0/24", "")
 	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
 	f.controller.queue = queue
-	handlers := f.controller.handlers(klog.Logger{})
 	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
-	edited := f.Get()
+	return f, queue
+}
+
+// Another client, or a request of our own whose answer was lost, has written a status that the syncs since may not have seen.
+func TestAStatusThatIsNotOurOwnWriteIsSynced(t *testing.T) {
+	f, queue := readyAndEdited(t)
+	handlers, edited := f.controller.handlers(klog.Logger{}), f.Get()
 	f.mustSync()
 	written := f.Get()
 	handlers.OnUpdate(edited, written)
@@ -933,12 +938,8 @@ func TestAStatusThatIsNotOurOwnWriteIsSynced(t *testing.T) {
 
 // The watch shows another client's status before the answer to the controller's own write.
 func TestAStatusThatOvertakesTheAnswerOfOurOwnWriteIsSynced(t *testing.T) {
-	f := ready(t, "10.0.0.0/24", "")
-	queue := &recordingQueue{TypedRateLimitingInterface: f.controller.queue}
-	f.controller.queue = queue
-	handlers := f.controller.handlers(klog.Logger{})
-	f.Edit(func(n *samplecrdv1.Network) { n.Spec.Gateway = "10.0.0.9" })
-	edited := f.Get()
+	f, queue := readyAndEdited(t)
+	handlers, edited := f.controller.handlers(klog.Logger{}), f.Get()
 	f.failOnce(writesStatus, func(do func() (runtime.Object, error)) (runtime.Object, error) {
 		object, err := do()
 		written := f.Get()
