@@ -123,7 +123,6 @@ func TestNetworkIsNotFinishedInAnotherProject(t *testing.T) {
 // the first one: there is no second one, and no deletion is confirmed, until the user gives the credentials back or abandons the first.
 func TestTheSecretLeadsElsewhereAfterACreationThatFailed(t *testing.T) {
 	lost := embedded.Fault{After: true, Status: http.StatusGatewayTimeout, Message: "the server didn't respond in time"}
-	refused := embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['network']."}
 	const here, there = "default/net-a 10.0.0.0/24 10.0.0.1", "default/net-a"
 	for _, test := range []struct {
 		name   string
@@ -133,7 +132,7 @@ func TestTheSecretLeadsElsewhereAfterACreationThatFailed(t *testing.T) {
 		// here and there are the networks in both in the end.
 		here, there []string
 	}{
-		{"refused", refused, samplecrdv1.ReasonQuotaExceeded, func(*fixture, func()) {}, nil, []string{there}},
+		{"refused", overQuota, samplecrdv1.ReasonQuotaExceeded, func(*fixture, func()) {}, nil, []string{there}},
 		{"lost, and the first credentials come back", lost, samplecrdv1.ReasonNeutronUnavailable, func(_ *fixture, giveBack func()) { giveBack() },
 			[]string{here}, nil},
 		{"lost, and the Network is deleted", lost, samplecrdv1.ReasonNeutronUnavailable, func(f *fixture, giveBack func()) {

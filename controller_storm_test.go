@@ -218,6 +218,8 @@ var noNetworkAvailable = embedded.Fault{
 	Message: "Unable to create the network. No tenant network is available for allocation.",
 }
 
+var overQuota = embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['network']."}
+
 // TestNetworksThatFailForEverCostTheOthersNothing counts for half an hour.
 func TestNetworksThatFailForEverCostTheOthersNothing(t *testing.T) {
 	for _, test := range []struct {
@@ -304,7 +306,7 @@ func TestManyThatAreOverQuotaDoNotDelayTheRetriesOfOthers(t *testing.T) {
 			n.Spec.CIDR = "10.250.0.0/24"
 			networks = append(networks, n)
 		}
-		s := startStorm(t, ofTheBad(embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['network']."}), networks...)
+		s := startStorm(t, ofTheBad(overQuota), networks...)
 		defer s.stop()
 		time.Sleep(5 * time.Minute)
 		changes := s.changes.Load()
@@ -318,7 +320,7 @@ func TestManyThatAreOverQuotaDoNotDelayTheRetriesOfOthers(t *testing.T) {
 			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/subnets/") && failed.CompareAndSwap(false, true) {
 				return &internalError
 			}
-			return ofTheBad(embedded.Fault{Status: http.StatusConflict, Type: "OverQuota", Message: "Quota exceeded for resources: ['network']."})(r)
+			return ofTheBad(overQuota)(r)
 		})
 		s.edit(good(100), func(n *samplecrdv1.Network) { n.Spec.Gateway = samplecrdv1.GatewayNone })
 		time.Sleep(3 * time.Second)

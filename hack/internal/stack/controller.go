@@ -30,8 +30,8 @@ type Controller struct {
 }
 
 // StartController starts the executable with these flags. It does not inherit the caller's
-// OS_* variables, nor the one that says that the caller is in a pod, and gets those in env. Its output is also written to log, unless log is
-// nil.
+// OS_* variables, nor the one that says that the caller is in a pod, and gets those in env. Its
+// output is also written to log, unless log is nil.
 func StartController(binary string, env []string, log io.Writer, flags ...string) (*Controller, error) {
 	c := &Controller{Log: &Log{also: log}, done: make(chan struct{})}
 	c.cmd = exec.Command(binary, flags...)
